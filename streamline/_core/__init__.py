@@ -1,0 +1,1 @@
+"""L0: values. Imports nothing of ours but errors."""
