@@ -1,0 +1,1 @@
+"""Typed scalar expressions: nodes, the functions they call, and the Python source they become."""
