@@ -52,7 +52,12 @@ class RowKind(Enum):
 
 
 _SHORT: Final = ("+I", "-U", "+U", "-D")
-_BY_SHORT: Final = {"+I": RowKind.INSERT, "-U": RowKind.UPDATE_BEFORE, "+U": RowKind.UPDATE_AFTER, "-D": RowKind.DELETE}
+_BY_SHORT: Final = {
+    "+I": RowKind.INSERT,
+    "-U": RowKind.UPDATE_BEFORE,
+    "+U": RowKind.UPDATE_AFTER,
+    "-D": RowKind.DELETE,
+}
 
 
 def _text(value: Any) -> str:
@@ -260,5 +265,3 @@ class ChangelogMode:
     def __repr__(self) -> str:
         names = {0: "I", 1: "UB", 2: "UA", 3: "D"}
         return "[" + ",".join(names[k.value] for k in RowKind if k in self.kinds) + "]"
-
-

@@ -1,0 +1,480 @@
+"""What operator, connector and backend authors implement, and what the runtime hands to them.
+
+Imports values only. An operator knows batches and its state; the task that runs it knows channels, alignment, clocks and
+metrics. A source never waits in `poll`; a sink's writer is told when to flush, prepare and commit.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+import msgspec
+
+from streamline._core.changes import RowKind
+from streamline._core.declare import StateSpec
+from streamline._core.elements import Barrier, Batch
+from streamline._core.time import Clock
+from streamline._core.watermarks import TimestampAssigner, WatermarkGenerator
+
+__all__ = (
+    "Barrier",
+    "Batch",
+    "Clock",
+    "Counter",
+    "Gauge",
+    "Histogram",
+    "KeyedStore",
+    "Meter",
+    "MetricGroup",
+    "Operator",
+    "OperatorContext",
+    "OperatorStore",
+    "Output",
+    "Partitioner",
+    "RowKind",
+    "Sink",
+    "SinkContext",
+    "SinkWriter",
+    "Source",
+    "SourceContext",
+    "SourceReader",
+    "Split",
+    "SplitBatch",
+    "StateSpec",
+    "StateTable",
+    "Timer",
+    "TimerService",
+    "TimestampAssigner",
+    "TwoInputOperator",
+    "WatermarkGenerator",
+)
+
+T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+# -- metrics -------------------------------------------------------------------------------------------------------
+
+
+class Counter(Protocol):
+    """A number that is added to."""
+
+    def inc(self, n: int = 1) -> None: ...
+    def dec(self, n: int = 1) -> None: ...
+    def get_count(self) -> int: ...
+
+
+class Meter(Protocol):
+    """How often something happens: events a second over the last minute."""
+
+    def mark_event(self, n: int = 1) -> None: ...
+    def get_rate(self) -> float: ...
+    def get_count(self) -> int: ...
+
+
+class Histogram(Protocol):
+    """A distribution of numbers."""
+
+    def update(self, n: float) -> None: ...
+    def get_count(self) -> int: ...
+    def get_statistics(self) -> Mapping[str, float]: ...
+
+
+class Gauge(Protocol):
+    """A value that is read when somebody looks."""
+
+    def get_value(self) -> Any: ...
+
+
+class MetricGroup(Protocol):
+    """A node in the tree of metrics; PyFlink's names."""
+
+    def counter(self, name: str) -> Counter: ...
+    def meter(self, name: str) -> Meter: ...
+    def distribution(self, name: str) -> Histogram: ...
+    def histogram(self, name: str) -> Histogram: ...
+    def gauge(self, name: str, value: Callable[[], Any]) -> Gauge: ...
+    def add_group(self, name: str, extra: str | None = None) -> MetricGroup: ...
+
+
+# -- state and timers ----------------------------------------------------------------------------------------------
+
+
+class Timer(msgspec.Struct, frozen=True, order=False):
+    """A timer that is due: `timestamp` in epoch ms, the key and (for windows) namespace it was registered under."""
+
+    timestamp: int
+    key: Any = None
+    namespace: Any = None
+
+
+class TimerService(Protocol):
+    """Timers of a keyed operator, one per key, namespace and time; part of its state."""
+
+    #: The operator's current watermark, epoch ms; MIN_TIMESTAMP before the first.
+    current_watermark: int
+
+    def current_processing_time(self) -> int: ...
+    def register_event_time(self, key: Any, timestamp: int, namespace: Any = None) -> None: ...
+    def delete_event_time(self, key: Any, timestamp: int, namespace: Any = None) -> None: ...
+    def register_processing_time(self, key: Any, timestamp: int, namespace: Any = None) -> None: ...
+    def delete_processing_time(self, key: Any, timestamp: int, namespace: Any = None) -> None: ...
+
+
+class StateTable(Protocol[K, V]):
+    """The entries of one keyed state in one subtask.
+
+    `data` maps a key to its value, or, where the spec is namespaced, a namespace to a mapping of key to value. Fetch
+    `data` anew for each batch: a backend puts another mapping in its place while it takes a snapshot. A value that was
+    changed in place has to be assigned again.
+    """
+
+    data: MutableMapping[Any, Any]
+
+
+class KeyedStore(ABC):
+    """Keyed state of one subtask. `key` is the current key: handles read and write under it."""
+
+    key: Any
+    timers: TimerService
+
+    @abstractmethod
+    def table(self, name: str, spec: StateSpec) -> StateTable[Any, Any]:
+        """The entries of a state, for operators whose loops go over many keys."""
+
+    @abstractmethod
+    def handle(self, name: str, spec: StateSpec) -> Any:
+        """A handle (ValueState, ListState, MapState, ReducingState, AggregatingState) bound to the current key."""
+
+    @abstractmethod
+    def window_handle(self, name: str, spec: StateSpec) -> Callable[[Any], Any]:
+        """Namespaced state: gives the handle for (current key, namespace)."""
+
+    @abstractmethod
+    def keys(self, name: str) -> Iterator[Any]:
+        """Keys that have an entry in a state."""
+
+
+class OperatorStore(ABC):
+    """State that belongs to a subtask and not to a key; redistributed when the parallelism changes."""
+
+    @abstractmethod
+    def list(self, name: str, spec: StateSpec) -> list[Any]:
+        """A list whose elements are split evenly over the subtasks on restore."""
+
+    @abstractmethod
+    def union(self, name: str, spec: StateSpec) -> list[Any]:
+        """A list of which every subtask gets all elements on restore."""
+
+    @abstractmethod
+    def broadcast(self, name: str, spec: StateSpec) -> dict[Any, Any]:
+        """A mapping that is the same in every subtask."""
+
+
+# -- operators -----------------------------------------------------------------------------------------------------
+
+
+class Output(ABC):
+    """Where an operator's records go. `send` is the only place where an operator may wait for room."""
+
+    @abstractmethod
+    async def send(self, batch: Batch) -> None:
+        """Hand a batch to every consumer; waits while one is full. An empty batch is dropped."""
+
+    @abstractmethod
+    async def side(self, tag: str, batch: Batch) -> None:
+        """Hand a batch to the consumers of a side output; without one it is dropped."""
+
+    @abstractmethod
+    def has_side(self, tag: str) -> bool:
+        """Whether anybody reads this side output."""
+
+    @abstractmethod
+    async def watermark(self, timestamp: int) -> None:
+        """Emit a watermark (epoch ms) to main and side outputs: for operators that generate them."""
+
+    @abstractmethod
+    async def idle(self, idle: bool) -> None:
+        """Say that this operator is idle or active: for operators that generate watermarks."""
+
+
+class OperatorContext(Protocol):
+    """What the task gives to an operator when it opens it."""
+
+    job_name: str
+    operator_name: str
+    subtask_index: int
+    parallelism: int
+    max_parallelism: int
+    attempt: int
+    clock: Clock
+    metrics: MetricGroup
+    #: Keyed state; raises ValidationException where the input is not keyed.
+    store: KeyedStore
+    operator_store: OperatorStore
+    #: Whether state was restored from a checkpoint.
+    restored: bool
+    job_parameters: Mapping[str, str]
+
+    def schedule(self, when: int, callback: Callable[[int, Output], Awaitable[None]]) -> None:
+        """Run `callback(when, out)` in this task, between elements, at processing time `when` (epoch ms).
+
+        Not part of the state; an operator schedules anew when it is opened.
+        """
+        ...
+
+    def spawn(self, function: Callable[[], Awaitable[None]], name: str) -> None:
+        """Run a background task in the job's task group; its failure fails the job, the job's end cancels it."""
+        ...
+
+    def wake(self) -> None:
+        """Make the task call `operator.on_wake(out)` soon: for operators that wait for something of their own."""
+        ...
+
+
+class Operator:
+    """Logic on batches. One required method; all others default to passing on.
+
+    No await that is not `out.send`, state or declared I/O. `out` is never stored. No clock but the context's.
+    A class's docstring answers: changelog in and out, state, watermarks, order.
+    """
+
+    name: ClassVar[str] = "operator"
+    #: Declared keyed state, visible to explain, snapshot and restore.
+    state: ClassVar[Mapping[str, StateSpec]] = {}
+
+    async def open(self, ctx: OperatorContext) -> None:
+        """Called before the first record, after state was restored."""
+
+    async def on_batch(self, batch: Batch, out: Output) -> None:
+        """Records came."""
+        raise TypeError(f"{type(self).__name__} has no on_batch")
+
+    async def on_watermark(self, watermark: int, out: Output) -> int | None:
+        """Event time reached `watermark` (after event-time timers have fired). Gives the watermark to pass on."""
+        return watermark
+
+    async def on_idle(self, idle: bool, out: Output) -> bool | None:
+        """All inputs became idle, or one is active again. Gives the status to pass on, None for none."""
+        return idle
+
+    async def on_event_timer(self, timer: Timer, out: Output) -> None:
+        """An event-time timer is due; `ctx.store.key` is set to its key."""
+
+    async def on_processing_timer(self, timer: Timer, out: Output) -> None:
+        """A processing-time timer is due; `ctx.store.key` is set to its key."""
+
+    async def on_wake(self, out: Output) -> None:
+        """`ctx.wake()` was called."""
+
+    async def on_barrier(self, barrier: Barrier, out: Output) -> None:
+        """The last moment before state is captured: put what is held elsewhere into state, pre-commit."""
+
+    async def on_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """The job's checkpoint is complete: commit. May be missed (a later one implies it)."""
+
+    async def on_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        """The job's checkpoint was given up."""
+
+    async def on_end(self, out: Output) -> None:
+        """All inputs have ended (the final watermark has been seen): emit what is left."""
+
+    async def close(self) -> None:
+        """Called once, also after a failure or cancellation: release what `open` took."""
+
+
+class TwoInputOperator(Operator):
+    """Logic on two inputs that differ in meaning. Watermarks, barriers and the end are merged before it sees them."""
+
+    async def on_batch(self, batch: Batch, out: Output) -> None:
+        raise TypeError(f"{type(self).__name__} has two inputs")
+
+    async def on_batch1(self, batch: Batch, out: Output) -> None:
+        """Records of the first input came."""
+        raise NotImplementedError
+
+    async def on_batch2(self, batch: Batch, out: Output) -> None:
+        """Records of the second input came."""
+        raise NotImplementedError
+
+
+class Partitioner(ABC):
+    """Which subtask of the consumer gets which records."""
+
+    @abstractmethod
+    def partition(self, batch: Batch) -> Iterable[tuple[int, Batch]]:
+        """(target, records) pairs; the order of records within a target is kept."""
+
+
+# -- sources -------------------------------------------------------------------------------------------------------
+
+
+class Split(msgspec.Struct, frozen=True):
+    """A unit of reading (a Kafka partition, a file): `id` names it for ever, `payload` is plain data for the reader."""
+
+    id: str
+    payload: Any = None
+
+
+class SplitBatch(msgspec.Struct, gc=False):
+    """Records of one split, oldest first; `timestamps` as in Batch, `kinds` too."""
+
+    split: str
+    values: Sequence[Any]
+    timestamps: Sequence[int | None] | None = None
+    kinds: Sequence[RowKind] | None = None
+
+
+class SourceContext(Protocol):
+    """What the source task gives to a reader."""
+
+    job_name: str
+    operator_name: str
+    subtask_index: int
+    parallelism: int
+    clock: Clock
+    metrics: MetricGroup
+
+    def wake(self) -> None:
+        """Say that `poll` may have something now. Callable from the loop's thread only."""
+        ...
+
+    def spawn(self, function: Callable[[], Awaitable[None]], name: str) -> None:
+        """Run a background task in the job's task group; its failure fails the job, the job's end cancels it."""
+        ...
+
+
+class SourceReader(ABC, Generic[T]):
+    """Reads the splits of one subtask."""
+
+    @abstractmethod
+    async def open(self, ctx: SourceContext, splits: Sequence[tuple[Split, Any]]) -> None:
+        """Start with these splits; with each the position to go on from (None: the split's start)."""
+
+    async def add_splits(self, splits: Sequence[tuple[Split, Any]]) -> None:
+        """More splits were discovered."""
+        raise NotImplementedError(f"{type(self).__name__} takes no further splits")
+
+    @abstractmethod
+    def poll(self, max_records: int) -> SplitBatch | None:
+        """What is there now, at most `max_records` of one split; None when there is nothing. Never waits.
+
+        After None the reader calls `ctx.wake()` as soon as there is something, or `finished` has become true.
+        """
+
+    @property
+    @abstractmethod
+    def finished(self) -> bool:
+        """Whether every split has been read to its end (and nothing is left for `poll`)."""
+
+    def finished_splits(self) -> Iterable[str]:
+        """Splits that have ended: they no longer hold back the watermark."""
+        return ()
+
+    def pause(self, splits: Sequence[str], resume: Sequence[str]) -> None:
+        """Watermark alignment: stop handing out records of `splits`, go on with `resume`."""
+
+    @abstractmethod
+    def positions(self) -> Mapping[str, Any]:
+        """By split: where to go on after the records that `poll` has given out. Plain data (msgpack)."""
+
+    async def on_checkpoint_complete(self, checkpoint_id: int, positions: Mapping[str, Any]) -> None:
+        """The checkpoint that holds these positions is complete."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Release everything; called once, also after failure and cancellation."""
+
+
+class Source(ABC, Generic[T]):
+    """A place that records come from. The object itself only describes; readers do the work."""
+
+    #: Whether every reader comes to an end.
+    bounded: bool = False
+    #: Type of the elements where the source knows it.
+    output_type: Any = None
+    #: Whether it may be read by several subtasks.
+    parallel: bool = True
+
+    @abstractmethod
+    async def discover(self) -> Sequence[Split]:
+        """All splits there are now; called in the job's loop before it starts, and each discovery interval."""
+
+    #: Milliseconds between two looks for new splits; None: only at the start.
+    discovery_interval: int | None = None
+
+    @abstractmethod
+    def reader(self) -> SourceReader[T]:
+        """A reader for one subtask."""
+
+
+# -- sinks ---------------------------------------------------------------------------------------------------------
+
+
+class SinkContext(Protocol):
+    """What the sink's task gives to a writer."""
+
+    job_name: str
+    operator_name: str
+    subtask_index: int
+    parallelism: int
+    clock: Clock
+    metrics: MetricGroup
+    #: Whether checkpoints are taken; without them nothing is ever committed before the end of the input.
+    checkpointing: bool
+
+
+class SinkWriter(ABC, Generic[T]):
+    """Writes one subtask's records.
+
+    At-least-once: `flush` returns when everything written is safe. Exactly once: what was written since the last
+    barrier is handed over by `prepare_commit` as committables (plain data, kept in the checkpoint), and made visible by
+    `commit` when the checkpoint is complete. After a failure the committables of the restored checkpoint are committed
+    again, so `commit` is idempotent; what was written after it is aborted by `recover`.
+    """
+
+    @abstractmethod
+    async def open(self, ctx: SinkContext) -> None:
+        """Start; called before the first record."""
+
+    async def recover(self, committables: Sequence[Any], state: Sequence[Any]) -> None:
+        """After `open` on a restored job: commit `committables`, abort what was written later; `state` is `snapshot`'s."""
+
+    @abstractmethod
+    async def write(self, batch: Batch) -> None:
+        """Take records; may wait (back-pressure)."""
+
+    async def flush(self, end_of_input: bool = False) -> None:
+        """Make everything written safe; called before a barrier passes and at the end of the input."""
+
+    async def prepare_commit(self, checkpoint_id: int) -> Sequence[Any]:
+        """End the current transaction and name it; plain data."""
+        return ()
+
+    def snapshot(self) -> Any:
+        """What else the writer needs after a restart; plain data or None."""
+        return None
+
+    async def commit(self, committables: Sequence[Any]) -> None:
+        """Make them visible; a second time has no effect."""
+
+    async def abort(self, committables: Sequence[Any]) -> None:
+        """Throw them away; a second time has no effect."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Release everything; called once, also after failure and cancellation."""
+
+
+class Sink(ABC, Generic[T]):
+    """A place that records go to. The object itself only describes; writers do the work."""
+
+    #: Whether `prepare_commit` and `commit` do something.
+    two_phase: bool = False
+
+    @abstractmethod
+    def writer(self) -> SinkWriter[T]:
+        """A writer for one subtask."""
