@@ -88,7 +88,7 @@ def _slow_hash(key: Any) -> int:
         return _mix(zlib.crc32(bytes(key)) ^ 0x5BD1E995)
     if isinstance(key, _dt.datetime):
         if key.tzinfo is not None:
-            key = key.astimezone(_dt.timezone.utc).replace(tzinfo=None)
+            key = key.astimezone(_dt.UTC).replace(tzinfo=None)
         return stable_hash("dt" + key.isoformat())
     if isinstance(key, (_dt.date, _dt.time)):
         return stable_hash(key.isoformat())

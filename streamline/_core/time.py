@@ -108,7 +108,7 @@ async def yield_now() -> None:
     await asyncio.sleep(0)
 
 
-_EPOCH: Final = _dt.datetime(1970, 1, 1, tzinfo=_dt.timezone.utc)
+_EPOCH: Final = _dt.datetime(1970, 1, 1, tzinfo=_dt.UTC)
 _MILLISECOND: Final = _dt.timedelta(milliseconds=1)
 
 
@@ -172,9 +172,5 @@ def to_millis(duration: Duration, what: str = "a duration") -> int:
             days, hours, minutes, seconds = (float(g or 0) for g in m.groups()[1:])
             millis = round((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000)
             return -millis if m[1] == "-" else millis
-        raise ValidationException(
-            f"{what} is no duration: {duration!r}; write e.g. '10 s', '500 ms', '1 min', 'PT5M'"
-        )
-    raise ValidationException(
-        f"{what} has to be a timedelta, text or milliseconds, not {type(duration).__name__}"
-    )
+        raise ValidationException(f"{what} is no duration: {duration!r}; write e.g. '10 s', '500 ms', '1 min', 'PT5M'")
+    raise ValidationException(f"{what} has to be a timedelta, text or milliseconds, not {type(duration).__name__}")

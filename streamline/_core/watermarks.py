@@ -124,9 +124,7 @@ class WatermarkStrategy(Generic[T]):
         delay = to_millis(max_out_of_orderness, "max_out_of_orderness")
         if delay < 0:
             raise ValidationException(f"max_out_of_orderness must not be negative: {max_out_of_orderness!r}")
-        return WatermarkStrategy(
-            lambda: BoundedOutOfOrderness(delay), f"bounded out of orderness by {delay} ms"
-        )
+        return WatermarkStrategy(lambda: BoundedOutOfOrderness(delay), f"bounded out of orderness by {delay} ms")
 
     @staticmethod
     def for_monotonous_timestamps() -> WatermarkStrategy[Any]:
@@ -224,9 +222,7 @@ class WatermarkTracker:
         self._on_event = strategy.emit_on_event
         self.emitted = MIN_TIMESTAMP
 
-    def stamp(
-        self, values: Sequence[Any], timestamps: Sequence[int | None] | None
-    ) -> Sequence[int | None] | None:
+    def stamp(self, values: Sequence[Any], timestamps: Sequence[int | None] | None) -> Sequence[int | None] | None:
         """The timestamps that the records get.
 
         Raises:
@@ -250,9 +246,7 @@ class WatermarkTracker:
         except ValidationException as e:
             raise ValidationException(f"timestamp assigner: {e}; record: {value!r}") from None
 
-    def observe(
-        self, values: Sequence[Any], timestamps: Sequence[int | None] | None
-    ) -> list[tuple[int, int]]:
+    def observe(self, values: Sequence[Any], timestamps: Sequence[int | None] | None) -> list[tuple[int, int]]:
         """Take note of a batch; gives (position, watermark) pairs: the watermark stands behind record `position`.
 
         Periodic strategies give none; `advance` is theirs.
@@ -261,9 +255,7 @@ class WatermarkTracker:
             return []
         if self._plain and not self._on_event:
             if self._bounded is not None:
-                known: Any = (
-                    timestamps if None not in timestamps else [t for t in timestamps if t is not None]
-                )
+                known: Any = timestamps if None not in timestamps else [t for t in timestamps if t is not None]
                 if known:
                     self._bounded.on_batch(known)
             return []
