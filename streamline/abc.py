@@ -1,7 +1,7 @@
 """What operator, connector and backend authors implement, and what the runtime hands to them.
 
-Imports values only. An operator knows batches and its state; the task that runs it knows channels, alignment, clocks and
-metrics. A source never waits in `poll`; a sink's writer is told when to flush, prepare and commit.
+Imports values only. An operator knows batches and its state; the task that runs it knows channels, alignment, clocks
+and metrics. A source never waits in `poll`; a sink's writer is told when to flush, prepare and commit.
 """
 
 from __future__ import annotations
@@ -52,8 +52,6 @@ __all__ = (
 )
 
 T = TypeVar("T")
-K = TypeVar("K")
-V = TypeVar("V")
 
 
 # -- metrics -------------------------------------------------------------------------------------------------------
@@ -124,7 +122,7 @@ class TimerService(Protocol):
     def delete_processing_time(self, key: Any, timestamp: int, namespace: Any = None) -> None: ...
 
 
-class StateTable(Protocol[K, V]):
+class StateTable(Protocol):
     """The entries of one keyed state in one subtask.
 
     `data` maps a key to its value, or, where the spec is namespaced, a namespace to a mapping of key to value. Fetch
@@ -142,7 +140,7 @@ class KeyedStore(ABC):
     timers: TimerService
 
     @abstractmethod
-    def table(self, name: str, spec: StateSpec) -> StateTable[Any, Any]:
+    def table(self, name: str, spec: StateSpec) -> StateTable:
         """The entries of a state, for operators whose loops go over many keys."""
 
     @abstractmethod
@@ -162,15 +160,15 @@ class OperatorStore(ABC):
     """State that belongs to a subtask and not to a key; redistributed when the parallelism changes."""
 
     @abstractmethod
-    def list(self, name: str, spec: StateSpec) -> list[Any]:
+    def list_state(self, name: str, spec: StateSpec) -> list[Any]:
         """A list whose elements are split evenly over the subtasks on restore."""
 
     @abstractmethod
-    def union(self, name: str, spec: StateSpec) -> list[Any]:
+    def union_state(self, name: str, spec: StateSpec) -> list[Any]:
         """A list of which every subtask gets all elements on restore."""
 
     @abstractmethod
-    def broadcast(self, name: str, spec: StateSpec) -> dict[Any, Any]:
+    def broadcast_state(self, name: str, spec: StateSpec) -> dict[Any, Any]:
         """A mapping that is the same in every subtask."""
 
 
@@ -441,7 +439,7 @@ class SinkWriter(ABC, Generic[T]):
         """Start; called before the first record."""
 
     async def recover(self, committables: Sequence[Any], state: Sequence[Any]) -> None:
-        """After `open` on a restored job: commit `committables`, abort what was written later; `state` is `snapshot`'s."""
+        """After `open` on a restored job: commit `committables`, abort what came later; `state` is from `snapshot`."""
 
     @abstractmethod
     async def write(self, batch: Batch) -> None:
