@@ -14,7 +14,7 @@ import msgspec
 
 from streamline._core.changes import RowKind
 from streamline._core.declare import StateSpec
-from streamline._core.elements import Barrier, Batch
+from streamline._core.elements import Barrier, Batch, Watermark, WatermarkStatus
 from streamline._core.time import Clock
 from streamline._core.watermarks import TimestampAssigner, WatermarkGenerator
 
@@ -357,10 +357,12 @@ class SourceReader(ABC, Generic[T]):
         raise NotImplementedError(f"{type(self).__name__} takes no further splits")
 
     @abstractmethod
-    def poll(self, max_records: int) -> SplitBatch | None:
+    def poll(self, max_records: int) -> SplitBatch | Watermark | WatermarkStatus | Barrier | None:
         """What is there now, at most `max_records` of one split; None when there is nothing. Never waits.
 
-        After None the reader calls `ctx.wake()` as soon as there is something, or `finished` has become true.
+        After None the reader calls `ctx.wake()` as soon as there is something, or `finished` has become true. A source
+        that knows event time by itself may give watermarks and statuses, a scripted one barriers too; they are passed
+        on in order with the records.
         """
 
     @property

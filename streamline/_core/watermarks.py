@@ -222,6 +222,11 @@ class WatermarkTracker:
         self._on_event = strategy.emit_on_event
         self.emitted = MIN_TIMESTAMP
 
+    @property
+    def by_records_only(self) -> bool:
+        """Whether the watermark moves only when records come."""
+        return self._plain
+
     def stamp(self, values: Sequence[Any], timestamps: Sequence[int | None] | None) -> Sequence[int | None] | None:
         """The timestamps that the records get.
 

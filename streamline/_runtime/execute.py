@@ -1,0 +1,428 @@
+"""From graph to running job: channels, tasks, one task group; failure, restart, cancellation."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Final, Protocol, final
+from uuid import uuid4
+
+import anyio
+import anyio.abc
+
+from streamline._channel.channel import CAPACITY, Channel
+from streamline._channel.gate import Gate
+from streamline._channel.output import ChannelOutput, Route
+from streamline._channel.partition import Forward, PartitionSpec, Rebalance, partitioner, targets
+from streamline._core.elements import Barrier
+from streamline._core.keys import group_range
+from streamline._core.time import Clock, default_clock, sleep
+from streamline._graph.stream_graph import Edge, Node, StreamGraph
+from streamline._runtime.metrics import MetricGroup, value_of
+from streamline._runtime.slice import TimeSlice
+from streamline._runtime.source_task import SourceTask
+from streamline._runtime.task import OperatorTask, note
+from streamline._state.subtask import Capture, SubtaskState
+from streamline.abc import Split
+from streamline.errors import StreamlineError
+
+__all__ = ("ExecutionOptions", "Job", "JobExecutionResult", "JobStatus", "RestartStrategy", "launch")
+
+_log = logging.getLogger("streamline.job")
+
+
+class JobStatus(Enum):
+    """Where a job is in its life (Flink's names)."""
+
+    CREATED = "CREATED"
+    RUNNING = "RUNNING"
+    RESTARTING = "RESTARTING"
+    CANCELLING = "CANCELLING"
+    CANCELED = "CANCELED"
+    FAILED = "FAILED"
+    FINISHED = "FINISHED"
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether nothing more will happen."""
+        return self in (JobStatus.CANCELED, JobStatus.FAILED, JobStatus.FINISHED)
+
+
+class RestartStrategy(Protocol):
+    """Decides what happens after a failure."""
+
+    def delay_after_failure(self, now: int) -> int | None:
+        """Milliseconds to wait before the next attempt, or None: give up."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionOptions:
+    """What a job is run with."""
+
+    job_name: str = "streamline job"
+    parallelism: int = 1
+    max_parallelism: int | None = None
+    clock: Clock = field(default_factory=default_clock)
+    watermark_interval: int = 200
+    channel_capacity: int = CAPACITY
+    time_slice: float = 5.0
+    exactly_once: bool = True
+    job_parameters: Mapping[str, str] = field(default_factory=dict)
+    restart: Callable[[], RestartStrategy] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobExecutionResult:
+    """What a job that has ended tells. `net_runtime` is in milliseconds of the job's clock."""
+
+    job_id: str
+    job_name: str
+    net_runtime: int
+
+    def get_job_id(self) -> str:
+        """The job's id."""
+        return self.job_id
+
+    def get_net_runtime(self) -> int:
+        """Milliseconds it has run."""
+        return self.net_runtime
+
+
+async def launch(graph: StreamGraph, options: ExecutionOptions) -> Job:
+    """Start a job in the running event loop; returns when its tasks run.
+
+    Raises:
+        StreamlineError: the graph is empty.
+        Exception: whatever a source raised when its splits were looked for.
+    """
+    if not graph.nodes:
+        raise StreamlineError("No operators defined in streaming topology. Cannot execute.")
+    job = Job(graph, options)
+    await job.start()
+    return job
+
+
+@final
+class Job:
+    """A job: one background asyncio task that owns the task group of the attempt that runs now."""
+
+    def __init__(self, graph: StreamGraph, options: ExecutionOptions) -> None:
+        self.id: Final = uuid4().hex
+        self.graph: Final = graph
+        self.options: Final = options
+        self.name: Final = options.job_name
+        self.status = JobStatus.CREATED
+        self.clock: Final = options.clock
+        self.metrics = MetricGroup("job", options.clock, {"job": options.job_name})
+        self.attempt: Attempt | None = None
+        self.attempts = 0
+        self._main: asyncio.Task[None] | None = None
+        self._error: BaseException | None = None
+        self._error_seen = False
+        self._started_at = options.clock.now()
+        self._ended_at: int | None = None
+
+    async def start(self) -> None:
+        """Run it; returns when its tasks are under way, raises where they could not be made."""
+        ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._main = asyncio.get_running_loop().create_task(self._run(ready), name=f"streamline job {self.name}")
+        try:
+            await asyncio.shield(ready)
+        except asyncio.CancelledError:
+            await self.cancel()
+            raise
+        except BaseException:
+            self._error_seen = True
+            await self._ended()
+            raise
+
+    async def _run(self, ready: asyncio.Future[None]) -> None:
+        strategy = self.options.restart() if self.options.restart is not None else None
+        try:
+            while True:
+                self.attempt = Attempt(self, self.attempts)
+                self.attempts += 1
+                try:
+                    await self.attempt.run(ready)
+                except asyncio.CancelledError:
+                    raise
+                except Exception as error:
+                    if self.status is JobStatus.CANCELLING:
+                        raise asyncio.CancelledError from error
+                    delay = strategy.delay_after_failure(self.clock.now()) if strategy and ready.done() else None
+                    if delay is None:
+                        raise
+                    self.status = JobStatus.RESTARTING
+                    _log.warning(
+                        "job %s failed, attempt %d in %d ms", self.name, self.attempts + 1, delay, exc_info=error
+                    )
+                    await sleep(self.clock, delay)
+                else:
+                    self.status = JobStatus.FINISHED
+                    return
+        except asyncio.CancelledError:
+            self.status = JobStatus.CANCELED
+            if not ready.done():
+                ready.cancel()
+        except BaseException as error:
+            self.status = JobStatus.FAILED
+            self._error = error
+            if not ready.done():
+                ready.set_exception(error)
+            if not isinstance(error, Exception):
+                raise
+        finally:
+            self._ended_at = self.clock.now()
+
+    async def _ended(self) -> None:
+        """Wait until it is over, whatever the outcome."""
+        assert self._main is not None
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait({self._main})
+
+    async def wait(self) -> JobExecutionResult:
+        """Wait for the end.
+
+        Raises:
+            Exception: what made the job fail, as it was raised, with notes on where.
+            StreamlineError: the job was cancelled.
+        """
+        if self._main is None:
+            raise StreamlineError(f"job {self.name!r} has not been started")
+        await asyncio.wait({self._main})
+        if self._error is not None:
+            self._error_seen = True
+            raise self._error
+        if self.status is JobStatus.CANCELED:
+            raise StreamlineError(f"job {self.name!r} was cancelled")
+        return JobExecutionResult(self.id, self.name, (self._ended_at or self.clock.now()) - self._started_at)
+
+    async def cancel(self) -> None:
+        """End it now, without committing; returns when nothing of it is left."""
+        main = self._main
+        if main is None or main.done():
+            return
+        self.status = JobStatus.CANCELLING
+        main.cancel()
+        cancelled = False
+        while not main.done():
+            try:
+                await asyncio.wait({main})
+            except asyncio.CancelledError:
+                cancelled = True
+        if cancelled:
+            raise asyncio.CancelledError
+
+    @property
+    def error(self) -> BaseException | None:
+        """What made it fail."""
+        return self._error
+
+    def metric_values(self) -> dict[str, dict[str, Any]]:
+        """By operator name and metric name: the values now; those of subtasks are added up where they are numbers."""
+        found: dict[str, dict[str, Any]] = {}
+        for group, name, metric in self.metrics.walk():
+            values = found.setdefault(group.variables.get("operator", "job"), {})
+            value = value_of(metric)
+            before = values.get(name)
+            if isinstance(before, (int, float)) and isinstance(value, (int, float)) and "Watermark" not in name:
+                values[name] = before + value
+            elif before is None or (isinstance(value, (int, float)) and value < before):
+                values[name] = value
+        return found
+
+    def __del__(self) -> None:
+        if self._error is not None and not self._error_seen:
+            _log.error("job %s failed and nobody waited for it", self.name, exc_info=self._error)
+
+
+@final
+class Attempt:
+    """One run of a job's graph: it makes channels and tasks, runs them in one task group, and sees the first failure."""
+
+    def __init__(self, job: Job, number: int) -> None:
+        self.job = job
+        self.job_name = job.name
+        self.attempt = number
+        self.clock = job.clock
+        self.time_slice = TimeSlice(job.options.time_slice)
+        self.job_parameters = job.options.job_parameters
+        self.sources: list[SourceTask] = []
+        self.operators: list[OperatorTask] = []
+        self.captures: list[tuple[Any, Barrier, Capture | None]] = []
+        self._group: anyio.abc.TaskGroup | None = None
+        self._error: BaseException | None = None
+        self._running = 0
+
+    # -- what tasks say (TaskHost) -------------------------------------------------------------------------------
+
+    def captured(self, task: Any, barrier: Barrier, capture: Capture | None) -> None:
+        self.captures.append((task, barrier, capture))
+
+    def finished(self, task: Any) -> None:
+        _log.debug("%s[%d] of job %s has finished", task.operator_name, task.subtask_index, self.job_name)
+
+    def spawn(self, function: Callable[[], Awaitable[None]], name: str) -> None:
+        assert self._group is not None
+        self._group.start_soon(self._background, function, name=name)
+
+    async def _background(self, function: Callable[[], Awaitable[None]]) -> None:
+        """A helper of a task: its failure fails the attempt, and the attempt's end cancels it."""
+        await self._guard(function)
+
+    async def _guard(self, function: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await function()
+        except Exception as e:
+            if self._error is None:
+                self._error = e
+            raise
+
+    # -- running -------------------------------------------------------------------------------------------------
+
+    async def run(self, ready: asyncio.Future[None]) -> None:
+        """Run to the end; raises the first failure as it was raised."""
+        splits = await self._discover()
+        self._build(splits)
+        tasks: Sequence[SourceTask | OperatorTask] = [*self.operators, *self.sources]
+        self._running = len(tasks)
+        try:
+            async with anyio.create_task_group() as group:
+                self._group = group
+                for task in tasks:
+                    group.start_soon(self._task, task, name=f"{task.operator_name}[{task.subtask_index}]")
+                self.job.status = JobStatus.RUNNING
+                if not ready.done():
+                    ready.set_result(None)
+        except BaseExceptionGroup as group_error:
+            if self._error is not None:
+                others = [e for e in _leaves(group_error) if e is not self._error and isinstance(e, Exception)]
+                for other in others:
+                    _log.error("job %s: while it was failing, also", self.job_name, exc_info=other)
+                raise self._error from self._error.__cause__
+            raise
+        finally:
+            self._group = None
+
+    async def _task(self, task: SourceTask | OperatorTask) -> None:
+        await self._guard(task.run)
+        self._running -= 1
+        if self._running == 0 and self._group is not None:
+            self._group.cancel_scope.cancel()  # helpers of tasks do not outlive them
+
+    async def _discover(self) -> dict[int, Sequence[Split]]:
+        found: dict[int, Sequence[Split]] = {}
+        for node in self.job.graph.topological():
+            if node.source is not None:
+                try:
+                    found[node.id] = await node.source.discover()
+                except Exception as e:
+                    note(e, f"in source {node.name!r} of job {self.job_name!r}")
+                    raise
+        return found
+
+    def _build(self, splits: Mapping[int, Sequence[Split]]) -> None:
+        graph, options = self.job.graph, self.job.options
+        nodes = graph.topological()
+        width = {n.id: self._parallelism(n) for n in nodes}
+        limits = {n.id: n.max_parallelism_in(width[n.id], options.max_parallelism) for n in nodes}
+        gates: dict[int, list[list[tuple[Channel, int]]]] = {n.id: [[] for _ in range(width[n.id])] for n in nodes}
+        mains: dict[int, list[list[Route]]] = {n.id: [[] for _ in range(width[n.id])] for n in nodes}
+        sides: dict[int, list[dict[str, list[Route]]]] = {n.id: [{} for _ in range(width[n.id])] for n in nodes}
+        for node in nodes:
+            for edge in graph.inputs(node.id):
+                spec = self._spec(edge, width)
+                for s in range(width[edge.source]):
+                    channels = []
+                    for t in targets(spec, s, width[edge.source], width[edge.target]):
+                        channel = Channel(options.channel_capacity)
+                        channels.append(channel)
+                        gates[edge.target][t].append((channel, edge.input))
+                    route = Route(channels, partitioner(spec, len(channels), limits[edge.target], s))
+                    if edge.side is None:
+                        mains[edge.source][s].append(route)
+                    else:
+                        sides[edge.source][s].setdefault(edge.side, []).append(route)
+        for node in nodes:
+            for s in range(width[node.id]):
+                output = ChannelOutput(mains[node.id][s], sides[node.id][s])
+                self._make(node, s, width[node.id], limits[node.id], gates[node.id][s], output, splits)
+
+    def _parallelism(self, node: Node) -> int:
+        if node.source is not None and not node.source.parallel:
+            return 1
+        return node.parallelism_in(self.job.options.parallelism)
+
+    @staticmethod
+    def _spec(edge: Edge, width: Mapping[int, int]) -> PartitionSpec:
+        if isinstance(edge.partition, Forward) and width[edge.source] != width[edge.target]:
+            return Rebalance()
+        return edge.partition
+
+    def _make(
+        self,
+        node: Node,
+        subtask: int,
+        parallelism: int,
+        max_parallelism: int,
+        inputs: Sequence[tuple[Channel, int]],
+        output: ChannelOutput,
+        splits: Mapping[int, Sequence[Split]],
+    ) -> None:
+        metrics = self.job.metrics.add_group("operator", node.name).add_group("subtask", str(subtask))
+        uid = self.job.graph.uid_of(node)
+        if node.source is not None:
+            mine = [(split, None) for i, split in enumerate(splits[node.id]) if i % parallelism == subtask]
+            self.sources.append(
+                SourceTask(
+                    host=self,
+                    node_id=node.id,
+                    uid=uid,
+                    name=node.name,
+                    reader=node.source.reader(),
+                    strategy=node.strategy,
+                    splits=mine,
+                    output=output,
+                    subtask=subtask,
+                    parallelism=parallelism,
+                    metrics=metrics,
+                    watermark_interval=self.job.options.watermark_interval,
+                )
+            )
+            return
+        assert node.operator is not None
+        keyed = any(k is not None for k in node.key)
+        groups = group_range(max_parallelism, parallelism, subtask)
+
+        def state(wake_at: Callable[[int], None]) -> SubtaskState:
+            return SubtaskState(key_groups=groups, max_parallelism=max_parallelism, clock=self.clock, wake_at=wake_at)
+
+        self.operators.append(
+            OperatorTask(
+                host=self,
+                node_id=node.id,
+                uid=uid,
+                name=node.name,
+                operator=node.operator(),
+                gate=Gate([c for c, _ in inputs], [i for _, i in inputs], self.job.options.exactly_once),
+                output=output,
+                state=state,
+                subtask=subtask,
+                parallelism=parallelism,
+                max_parallelism=max_parallelism,
+                metrics=metrics,
+                keyed=keyed,
+            )
+        )
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
+    found: list[BaseException] = []
+    for e in group.exceptions:
+        found.extend(_leaves(e) if isinstance(e, BaseExceptionGroup) else [e])
+    return found

@@ -1,0 +1,297 @@
+"""The loop of one subtask of a source: reads, stamps, emits watermarks, injects barriers when told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, final
+
+import anyio
+
+from streamline._channel.output import ChannelOutput
+from streamline._channel.watermarks import WatermarkMerger
+from streamline._core.elements import MAX_TIMESTAMP, Barrier, Batch, EndOfInput, Watermark, WatermarkStatus
+from streamline._core.time import TimerHandle
+from streamline._core.watermarks import WatermarkStrategy, WatermarkTracker
+from streamline._runtime.metrics import MetricGroup
+from streamline._runtime.task import CLOSE_TIMEOUT, TaskHost, note
+from streamline.abc import SourceReader, Split, SplitBatch
+from streamline.errors import StreamlineError
+
+__all__ = ("SourceTask",)
+
+#: Records asked of a reader at a time.
+BATCH_SIZE = 1024
+
+
+class _SplitState:
+    """Event time of one split."""
+
+    __slots__ = ("input", "last_seen", "split", "tracker")
+
+    def __init__(self, split: Split, number: int, strategy: WatermarkStrategy[Any] | None, now: int) -> None:
+        self.split = split
+        self.input = number
+        self.tracker = WatermarkTracker(strategy) if strategy is not None else None
+        self.last_seen = now
+
+
+@final
+class SourceTask:
+    """Runs one subtask of a source; it is the reader's context too."""
+
+    def __init__(
+        self,
+        *,
+        host: TaskHost,
+        node_id: int,
+        uid: str,
+        name: str,
+        reader: SourceReader[Any],
+        strategy: WatermarkStrategy[Any] | None,
+        splits: Sequence[tuple[Split, Any]],
+        output: ChannelOutput,
+        subtask: int,
+        parallelism: int,
+        metrics: MetricGroup,
+        watermark_interval: int,
+    ) -> None:
+        self.host = host
+        self.node_id = node_id
+        self.uid = uid
+        self.operator_name = name
+        self.reader = reader
+        self.output = output
+        self.subtask_index = subtask
+        self.parallelism = parallelism
+        self.metrics = metrics
+        self.job_name = host.job_name
+        self.clock = host.clock
+        self._strategy = strategy
+        self._given = list(splits)
+        self._merger = WatermarkMerger(0)
+        self._splits: dict[str, _SplitState] = {}
+        self._interval = watermark_interval
+        self._tick: TimerHandle | None = None
+        self._tick_due = False
+        self._waiter: asyncio.Future[None] | None = None
+        self._woken = False
+        self._barriers: deque[Barrier] = deque()
+        self._new_splits: list[tuple[Split, Any]] = []
+        self._stop: bool | None = None
+        metrics.gauge("numRecordsOut", lambda: self.output.records)
+        metrics.gauge("currentOutputWatermark", lambda: self.output.emitted)
+        metrics.gauge("backPressuredTimeMs", lambda: round(self.output.waited * 1000))
+
+    # -- what others say to it -----------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """There may be something to do."""
+        self._woken = True
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def spawn(self, function: Callable[[], Awaitable[None]], name: str) -> None:
+        async def guarded() -> None:
+            try:
+                await function()
+            except Exception as e:
+                note(e, self._where)
+                raise
+
+        self.host.spawn(guarded, f"{self.operator_name}[{self.subtask_index}] {name}")
+
+    def inject(self, barrier: Barrier) -> None:
+        """Send a barrier behind what has been read."""
+        self._barriers.append(barrier)
+        self.wake()
+
+    def add_splits(self, splits: Sequence[tuple[Split, Any]]) -> None:
+        """Read these too."""
+        self._new_splits.extend(splits)
+        self.wake()
+
+    def stop(self, drain: bool) -> None:
+        """End the source now; with `drain` event time is closed as at the end of the input."""
+        self._stop = drain
+        self.wake()
+
+    def positions(self) -> Mapping[str, Any]:
+        """By split: where to go on."""
+        return self.reader.positions()
+
+    @property
+    def splits(self) -> Sequence[Split]:
+        """The splits it has been given."""
+        return [s.split for s in self._splits.values()]
+
+    @property
+    def _where(self) -> str:
+        parallel = f" (subtask {self.subtask_index + 1} of {self.parallelism})" if self.parallelism > 1 else ""
+        return f"in source {self.operator_name!r}{parallel} of job {self.job_name!r}"
+
+    # -- the loop ------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Run until every split has been read to its end. Errors leave with a note that says where."""
+        try:
+            self._note_splits(self._given)
+            await self.reader.open(self, self._given)
+            if self._strategy is not None:
+                if not self._splits:
+                    await self.output.idle(True)
+                elif self._strategy.idle_timeout is not None or self._always_tick:
+                    self._schedule_tick()
+            await self._loop()
+        except Exception as e:
+            note(e, self._where)
+            raise
+        finally:
+            if self._tick is not None:
+                self._tick.cancel()
+            with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSE_TIMEOUT):
+                await self.reader.close()
+
+    async def _loop(self) -> None:
+        reader, check = self.reader, self.host.time_slice.check
+        while self._stop is None:
+            self._woken = False
+            if self._barriers or self._new_splits or self._tick_due:
+                await self._on_control()
+                continue
+            got = reader.poll(BATCH_SIZE)
+            if got is None:
+                if reader.finished:
+                    break
+                self._end_splits()
+                await self._wait()
+            elif type(got) is SplitBatch:
+                await self._emit(got)
+                await check()
+            else:
+                await self._pass_on(got)
+        while self._barriers:
+            await self._on_control()
+        if self._stop is None or self._stop:
+            await self.output.idle(False)
+            await self.output.watermark(MAX_TIMESTAMP)
+        self.output.broadcast(EndOfInput(self._stop is not False))
+        self.host.finished(self)
+
+    async def _wait(self) -> None:
+        if self._woken:
+            return
+        waiter = self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            await waiter
+        finally:
+            self._waiter = None
+
+    async def _on_control(self) -> None:
+        if self._new_splits:
+            splits, self._new_splits = self._new_splits, []
+            self._note_splits(splits)
+            await self.reader.add_splits(splits)
+        if self._tick_due:
+            self._tick_due = False
+            if await self._on_tick():
+                self._schedule_tick()
+        if self._barriers:
+            await self._pass_on(self._barriers.popleft())
+
+    async def _pass_on(self, element: Watermark | WatermarkStatus | Barrier) -> None:
+        if isinstance(element, Watermark):
+            await self.output.watermark(element.timestamp)
+        elif isinstance(element, WatermarkStatus):
+            await self.output.idle(element.idle)
+        else:
+            self.host.captured(self, element, None)
+            self.output.broadcast(element)
+
+    def _note_splits(self, splits: Sequence[tuple[Split, Any]]) -> None:
+        now = self.clock.now()
+        for split, _ in splits:
+            self._splits[split.id] = _SplitState(split, self._merger.add_input(), self._strategy, now)
+
+    def _state_of(self, split: str) -> _SplitState:
+        found = self._splits.get(split)
+        if found is None:
+            raise StreamlineError(f"the reader gave records of split {split!r}, which it was never given")
+        return found
+
+    async def _emit(self, got: SplitBatch) -> None:
+        output = self.output
+        if self._strategy is None:
+            await output.send(Batch(got.values, got.timestamps, got.kinds))
+            return
+        if self._tick is None:
+            self._schedule_tick()
+        state = self._state_of(got.split)
+        tracker = state.tracker
+        assert tracker is not None
+        timestamps = tracker.stamp(got.values, got.timestamps)
+        batch = Batch(got.values, timestamps, got.kinds)
+        if self._strategy.idle_timeout is not None:
+            state.last_seen = self.clock.now()
+            await self._say(*self._merger.set_idle(state.input, False))
+        cuts = tracker.observe(got.values, timestamps)
+        if not cuts:
+            await output.send(batch)
+            return
+        start = 0
+        for position, mark in cuts:
+            await output.send(batch.slice(start, position + 1))
+            start = position + 1
+            await self._say(self._merger.advance(state.input, mark), None)
+        if start < len(batch):
+            await output.send(batch.slice(start, len(batch)))
+
+    async def _say(self, moved: int | None, idle: bool | None) -> None:
+        if moved is not None:
+            await self.output.watermark(moved)
+        if idle is not None:
+            await self.output.idle(idle)
+
+    # -- periodic watermarks and idleness ------------------------------------------------------------------------
+
+    def _schedule_tick(self) -> None:
+        """Ask for a tick one interval from now. A source that has nothing new to say has none: it costs nothing."""
+        if self._interval > 0 and self._tick is None:
+            self._tick = self.clock.call_at(self.clock.now() + self._interval, self._on_alarm)
+
+    def _on_alarm(self) -> None:
+        self._tick = None
+        self._tick_due = True
+        self.wake()
+
+    @property
+    def _always_tick(self) -> bool:
+        """Whether a generator of the user's may advance without records."""
+        return any(s.tracker is not None and not s.tracker.by_records_only for s in self._splits.values())
+
+    async def _on_tick(self) -> bool:
+        """Emit what is due; gives whether another tick is needed though no record comes."""
+        timeout = self._strategy.idle_timeout if self._strategy is not None else None
+        now = self.clock.now()
+        for state in self._splits.values():
+            if state.tracker is None:
+                continue
+            mark = state.tracker.advance()
+            if mark is not None:
+                await self._say(self._merger.advance(state.input, mark), None)
+            if timeout is not None and now - state.last_seen >= timeout:
+                await self._say(*self._merger.set_idle(state.input, True))
+        return self._always_tick or (timeout is not None and not self._merger.idle)
+
+    def _end_splits(self) -> None:
+        for split in self.reader.finished_splits():
+            state = self._splits.get(split)
+            if state is not None:
+                moved, idle = self._merger.end(state.input)
+                if moved is not None:
+                    self.output.broadcast(Watermark(moved))
+                    self.output.emitted = moved
+                if idle is not None:
+                    self.output.idle_sent = idle
+                    self.output.broadcast(WatermarkStatus(idle))

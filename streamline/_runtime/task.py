@@ -1,0 +1,250 @@
+"""The loop of one subtask: gate, operator, output. The same for every operator."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol, final
+
+import anyio
+
+from streamline._channel.gate import Gate, Tick
+from streamline._channel.output import ChannelOutput
+from streamline._core.elements import Barrier, Batch, EndOfInput, Watermark, WatermarkStatus
+from streamline._core.time import Clock, TimerHandle, perf_counter
+from streamline._runtime.metrics import MetricGroup
+from streamline._runtime.slice import BatchLimit, TimeSlice
+from streamline._state.subtask import Capture, SubtaskState
+from streamline.abc import KeyedStore, Operator, OperatorStore, Output, TwoInputOperator
+
+__all__ = ("OperatorTask", "TaskHost", "note")
+
+_log = logging.getLogger("streamline.task")
+
+#: Seconds that an operator or reader gets to close while its job is being cancelled.
+CLOSE_TIMEOUT = 30.0
+
+
+class TaskHost(Protocol):
+    """The job, as its tasks see it."""
+
+    job_name: str
+    attempt: int
+    clock: Clock
+    time_slice: TimeSlice
+    job_parameters: Mapping[str, str]
+
+    def captured(self, task: Any, barrier: Barrier, capture: Capture | None) -> None:
+        """A task has captured its state (sources: its positions are in the capture) for this barrier."""
+        ...
+
+    def finished(self, task: Any) -> None:
+        """A task has ended in the ordinary way."""
+        ...
+
+    def spawn(self, function: Callable[[], Awaitable[None]], name: str) -> None:
+        """Run a background task in the job's task group."""
+        ...
+
+
+def note(error: BaseException, text: str) -> None:
+    """Add a note to an error, once."""
+    if text not in getattr(error, "__notes__", ()):
+        error.add_note(text)
+
+
+@final
+class OperatorTask:
+    """Runs one subtask of an operator; it is the operator's context too."""
+
+    def __init__(
+        self,
+        *,
+        host: TaskHost,
+        node_id: int,
+        uid: str,
+        name: str,
+        operator: Operator,
+        gate: Gate,
+        output: ChannelOutput,
+        state: Callable[[Callable[[int], None]], SubtaskState],
+        subtask: int,
+        parallelism: int,
+        max_parallelism: int,
+        metrics: MetricGroup,
+        keyed: bool,
+    ) -> None:
+        self.host = host
+        self.node_id = node_id
+        self.uid = uid
+        self.operator_name = name
+        self.operator = operator
+        self.gate = gate
+        self.output = output
+        self.subtask_index = subtask
+        self.parallelism = parallelism
+        self.max_parallelism = max_parallelism
+        self.metrics = metrics
+        self.job_name = host.job_name
+        self.attempt = host.attempt
+        self.clock = host.clock
+        self.job_parameters = host.job_parameters
+        self.restored = False
+        self._keyed = keyed
+        self._scheduled: list[tuple[int, int, Callable[[int, Output], Awaitable[None]]]] = []
+        self._sequence = itertools.count()
+        self._alarm: TimerHandle | None = None
+        self._alarm_at: int | None = None
+        self._woken = False
+        self.state = state(self._wake_at)
+        self._limit = BatchLimit(host.time_slice)
+        self.records_in = 0
+        metrics.gauge("numRecordsIn", lambda: self.records_in)
+        metrics.gauge("numRecordsOut", lambda: self.output.records)
+        metrics.gauge("currentInputWatermark", lambda: self.gate.watermark)
+        metrics.gauge("currentOutputWatermark", lambda: self.output.emitted)
+        metrics.gauge("backPressuredTimeMs", lambda: round(self.output.waited * 1000))
+
+    # -- what the operator sees (abc.OperatorContext) ------------------------------------------------------------
+
+    @property
+    def store(self) -> KeyedStore:
+        return self.state.store
+
+    @property
+    def operator_store(self) -> OperatorStore:
+        return self.state.operator_store
+
+    def schedule(self, when: int, callback: Callable[[int, Output], Awaitable[None]]) -> None:
+        heapq.heappush(self._scheduled, (when, next(self._sequence), callback))
+        self._wake_at(when)
+
+    def spawn(self, function: Callable[[], Awaitable[None]], name: str) -> None:
+        async def guarded() -> None:
+            try:
+                await function()
+            except Exception as e:
+                note(e, self._where)
+                raise
+
+        self.host.spawn(guarded, f"{self.operator_name}[{self.subtask_index}] {name}")
+
+    def wake(self) -> None:
+        self._woken = True
+        self.gate.poke()
+
+    def _wake_at(self, when: int) -> None:
+        """Have the loop poked at processing time `when` (epoch ms), if nothing pokes it before."""
+        if self._alarm_at is None or when < self._alarm_at:
+            if self._alarm is not None:
+                self._alarm.cancel()
+            self._alarm_at = when
+            self._alarm = self.clock.call_at(when, self._ring)
+
+    def _ring(self) -> None:
+        self._alarm = None
+        self._alarm_at = None
+        self.gate.poke()
+
+    @property
+    def _where(self) -> str:
+        parallel = f" (subtask {self.subtask_index + 1} of {self.parallelism})" if self.parallelism > 1 else ""
+        return f"in operator {self.operator_name!r}{parallel} of job {self.job_name!r}"
+
+    # -- the loop ------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Run until all inputs have ended. Errors leave with a note that says where."""
+        try:
+            await self.operator.open(self)
+            await self._loop()
+        except Exception as e:
+            note(e, self._where)
+            raise
+        finally:
+            if self._alarm is not None:
+                self._alarm.cancel()
+            with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSE_TIMEOUT):
+                await self.operator.close()
+                self.state.close()
+
+    async def _loop(self) -> None:
+        gate, operator, output, limit = self.gate, self.operator, self.output, self._limit
+        check = self.host.time_slice.check
+        on_batch: tuple[Callable[[Batch, Output], Awaitable[None]], ...]
+        if isinstance(operator, TwoInputOperator):
+            on_batch = (operator.on_batch1, operator.on_batch2)
+        else:
+            on_batch = (operator.on_batch,)
+        last = len(on_batch) - 1
+        while True:
+            element = gate.receive_nowait(limit.records)
+            if element is None:
+                element = await gate.receive(limit.records)
+            if type(element) is Batch:
+                size = len(element.values)
+                self.records_in += size
+                started, waited = perf_counter(), output.waited
+                await on_batch[min(gate.input, last)](element, output)
+                limit.observe(size, perf_counter() - started - (output.waited - waited))
+                await check()
+                continue
+            match element:
+                case Watermark(timestamp):
+                    await self._on_watermark(timestamp)
+                case WatermarkStatus(idle):
+                    status = await operator.on_idle(idle, output)
+                    if status is not None:
+                        await output.idle(status)
+                case Barrier():
+                    await self._on_barrier(element)
+                case EndOfInput():
+                    await operator.on_end(output)
+                    output.broadcast(element)
+                    self.host.finished(self)
+                    return
+                case Tick():
+                    await self._on_tick()
+
+    async def _on_watermark(self, timestamp: int) -> None:
+        operator, output = self.operator, self.output
+        if self._keyed:
+            self.state.timers.current_watermark = timestamp
+            store, check = self.state.store, self.host.time_slice.check
+            for timer in self.state.due_event_timers(timestamp):
+                store.key = timer.key
+                await operator.on_event_timer(timer, output)
+                await check()
+        forward = await operator.on_watermark(timestamp, output)
+        if forward is not None:
+            await output.watermark(forward)
+
+    async def _on_barrier(self, barrier: Barrier) -> None:
+        await self.operator.on_barrier(barrier, self.output)
+        capture = self.state.capture(barrier.checkpoint_id)
+        self.output.broadcast(barrier)
+        self.host.captured(self, barrier, capture)
+
+    async def _on_tick(self) -> None:
+        operator, output = self.operator, self.output
+        if self._woken:
+            self._woken = False
+            await operator.on_wake(output)
+        now = self.clock.now()
+        scheduled = self._scheduled
+        while scheduled and scheduled[0][0] <= now:
+            when, _, callback = heapq.heappop(scheduled)
+            await callback(when, output)
+        if self._keyed:
+            store, check = self.state.store, self.host.time_slice.check
+            for timer in self.state.due_processing_timers(now):
+                store.key = timer.key
+                await operator.on_processing_timer(timer, output)
+                await check()
+        next_times = [scheduled[0][0]] if scheduled else []
+        if self._keyed and (due := self.state.next_processing_timer()) is not None:
+            next_times.append(due)
+        if next_times:
+            self._wake_at(min(next_times))
