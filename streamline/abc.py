@@ -210,12 +210,19 @@ class OperatorContext(Protocol):
     attempt: int
     clock: Clock
     metrics: MetricGroup
-    #: Keyed state; raises ValidationException where the input is not keyed.
-    store: KeyedStore
-    operator_store: OperatorStore
     #: Whether state was restored from a checkpoint.
     restored: bool
     job_parameters: Mapping[str, str]
+
+    @property
+    def store(self) -> KeyedStore:
+        """Keyed state."""
+        ...
+
+    @property
+    def operator_store(self) -> OperatorStore:
+        """State that belongs to the subtask and not to a key."""
+        ...
 
     def schedule(self, when: int, callback: Callable[[int, Output], Awaitable[None]]) -> None:
         """Run `callback(when, out)` in this task, between elements, at processing time `when` (epoch ms).

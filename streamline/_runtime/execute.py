@@ -243,7 +243,7 @@ class Job:
 
 @final
 class Attempt:
-    """One run of a job's graph: it makes channels and tasks, runs them in one task group, and sees the first failure."""
+    """One run of a job's graph: makes channels and tasks, runs them in one task group, sees the first failure."""
 
     def __init__(self, job: Job, number: int) -> None:
         self.job = job

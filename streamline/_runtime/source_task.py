@@ -9,6 +9,7 @@ from typing import Any, final
 
 import anyio
 
+from streamline import abc
 from streamline._channel.output import ChannelOutput
 from streamline._channel.watermarks import WatermarkMerger
 from streamline._core.elements import MAX_TIMESTAMP, Barrier, Batch, EndOfInput, Watermark, WatermarkStatus
@@ -65,7 +66,7 @@ class SourceTask:
         self.output = output
         self.subtask_index = subtask
         self.parallelism = parallelism
-        self.metrics = metrics
+        self.metrics: abc.MetricGroup = metrics
         self.job_name = host.job_name
         self.clock = host.clock
         self._strategy = strategy
@@ -166,7 +167,7 @@ class SourceTask:
                     break
                 self._end_splits()
                 await self._wait()
-            elif type(got) is SplitBatch:
+            elif isinstance(got, SplitBatch):
                 await self._emit(got)
                 await check()
             else:

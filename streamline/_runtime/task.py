@@ -10,6 +10,7 @@ from typing import Any, Protocol, final
 
 import anyio
 
+from streamline import abc
 from streamline._channel.gate import Gate, Tick
 from streamline._channel.output import ChannelOutput
 from streamline._core.elements import Barrier, Batch, EndOfInput, Watermark, WatermarkStatus
@@ -86,7 +87,7 @@ class OperatorTask:
         self.subtask_index = subtask
         self.parallelism = parallelism
         self.max_parallelism = max_parallelism
-        self.metrics = metrics
+        self.metrics: abc.MetricGroup = metrics
         self.job_name = host.job_name
         self.attempt = host.attempt
         self.clock = host.clock
