@@ -152,12 +152,15 @@ class ShapeColumn:
             expression; it is used as an operand, so anything but an attribute, item, call or name is put in
             parentheses.
         expression: of a computed column: over the scan's own columns, those with a `source` only.
+        millis: of a TIMESTAMP: Python source of its epoch milliseconds (None for NULL) where the record has them, so
+            that event time needs no detour over nanoseconds.
     """
 
     name: str
     type: DataType
     source: str | None = None
     expression: Expr | None = None
+    millis: str | None = None
 
     def __post_init__(self) -> None:
         if (self.source is None) == (self.expression is None):
