@@ -1,0 +1,28 @@
+"""The test kit: virtual time, scripted sources, operator harnesses, changelogs as text, and a broker.
+
+Nothing of streamline imports it. The pytest plugin is `streamline.testing.plugin`, the Kafka broker for tests
+`streamline.testing.broker`; neither is loaded from here.
+"""
+
+from __future__ import annotations
+
+from streamline.testing.changelog import assert_changelog, changelog, changelog_text, fold, fold_by_key
+from streamline.testing.clock import VirtualClock
+from streamline.testing.quiescence import settle
+from streamline.testing.scripted import Delay, Fail, Pace, Quiet, ScriptedSource, WaitFor
+
+__all__ = (
+    "Delay",
+    "Fail",
+    "Pace",
+    "Quiet",
+    "ScriptedSource",
+    "VirtualClock",
+    "WaitFor",
+    "assert_changelog",
+    "changelog",
+    "changelog_text",
+    "fold",
+    "fold_by_key",
+    "settle",
+)
