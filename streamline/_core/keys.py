@@ -155,7 +155,12 @@ class KeyGroups:
     def of_all(self, keys: Iterable[Any]) -> list[int]:
         """The groups (or owners) of many keys."""
         keys = list(keys)
-        found: list[Any] = list(map(self._memo.get, keys))
+        try:
+            found: list[Any] = list(map(self._memo.get, keys))
+        except TypeError:
+            for key in keys:
+                stable_hash(key)  # names the key that has no stable value
+            raise
         if None in found:
             of = self.of
             return [of(k) if g is None else g for k, g in zip(keys, found)]
