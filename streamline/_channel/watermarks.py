@@ -38,6 +38,10 @@ class WatermarkMerger:
         self._aligned.append(True)
         return len(self._marks) - 1
 
+    def is_excused(self, i: int) -> bool:
+        """Whether input i is idle or has ended."""
+        return self._idle[i]
+
     def advance(self, i: int, timestamp: int) -> int | None:
         """Input i reached `timestamp`; gives the merged watermark where that moves it."""
         if self._ended[i] or timestamp <= self._marks[i]:

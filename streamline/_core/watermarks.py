@@ -227,6 +227,14 @@ class WatermarkTracker:
         """Whether the watermark moves only when records come."""
         return self._plain
 
+    @property
+    def reached(self) -> int:
+        """How far event time has come, also where no watermark said so yet; epoch ms."""
+        if self._bounded is not None:
+            mark = self._bounded.on_periodic()
+            return self.emitted if mark is None else max(mark, self.emitted)
+        return self.emitted
+
     def stamp(self, values: Sequence[Any], timestamps: Sequence[int | None] | None) -> Sequence[int | None] | None:
         """The timestamps that the records get.
 

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from typing import Any, Final, Protocol, final
 from uuid import uuid4
 
@@ -26,6 +27,7 @@ from streamline._runtime.metrics import MetricGroup, value_of
 from streamline._runtime.slice import TimeSlice
 from streamline._runtime.source_task import SourceTask
 from streamline._runtime.task import OperatorTask, note
+from streamline._runtime.watermark_alignment import AlignmentGroups
 from streamline._state.subtask import Capture, SubtaskState
 from streamline.abc import Split
 from streamline.errors import StreamlineError
@@ -258,6 +260,7 @@ class Attempt:
         self._group: anyio.abc.TaskGroup | None = None
         self._error: BaseException | None = None
         self._running = 0
+        self._alignment = AlignmentGroups()
 
     # -- what tasks say (TaskHost) -------------------------------------------------------------------------------
 
@@ -296,6 +299,9 @@ class Attempt:
                 self._group = group
                 for task in tasks:
                     group.start_soon(self._task, task, name=f"{task.operator_name}[{task.subtask_index}]")
+                for node in self.job.graph.topological():
+                    if node.source is not None and node.source.discovery_interval is not None:
+                        self.spawn(partial(self._watch, node, splits[node.id]), f"discovery of {node.name}")
                 self.job.status = JobStatus.RUNNING
                 if not ready.done():
                     ready.set_result(None)
@@ -325,6 +331,19 @@ class Attempt:
                     note(e, f"in source {node.name!r} of job {self.job_name!r}")
                     raise
         return found
+
+    async def _watch(self, node: Node, known: Sequence[Split]) -> None:
+        """Look for new splits from time to time and hand them to the subtasks in turn."""
+        source = node.source
+        assert source is not None and source.discovery_interval is not None
+        ids = {split.id for split in known}
+        readers = [task for task in self.sources if task.node_id == node.id]
+        while True:
+            await sleep(self.clock, source.discovery_interval)
+            for split in await source.discover():
+                if split.id not in ids:
+                    readers[len(ids) % len(readers)].add_splits([(split, None)])
+                    ids.add(split.id)
 
     def _build(self, splits: Mapping[int, Sequence[Split]]) -> None:
         graph, options = self.job.graph, self.job.options
@@ -392,6 +411,7 @@ class Attempt:
                     parallelism=parallelism,
                     metrics=metrics,
                     watermark_interval=self.job.options.watermark_interval,
+                    alignment=self._alignment,
                 )
             )
             return

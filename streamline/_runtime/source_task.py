@@ -17,6 +17,7 @@ from streamline._core.time import TimerHandle
 from streamline._core.watermarks import WatermarkStrategy, WatermarkTracker
 from streamline._runtime.metrics import MetricGroup
 from streamline._runtime.task import CLOSE_TIMEOUT, TaskHost, note
+from streamline._runtime.watermark_alignment import AlignmentGroups
 from streamline.abc import SourceReader, Split, SplitBatch
 from streamline.errors import StreamlineError
 
@@ -29,13 +30,15 @@ BATCH_SIZE = 1024
 class _SplitState:
     """Event time of one split."""
 
-    __slots__ = ("input", "last_seen", "split", "tracker")
+    __slots__ = ("input", "last_seen", "paused", "split", "tracker")
 
     def __init__(self, split: Split, number: int, strategy: WatermarkStrategy[Any] | None, now: int) -> None:
         self.split = split
         self.input = number
         self.tracker = WatermarkTracker(strategy) if strategy is not None else None
         self.last_seen = now
+        #: Held back by watermark alignment; not idle, though nothing comes.
+        self.paused = False
 
 
 @final
@@ -57,6 +60,7 @@ class SourceTask:
         parallelism: int,
         metrics: MetricGroup,
         watermark_interval: int,
+        alignment: AlignmentGroups,
     ) -> None:
         self.host = host
         self.node_id = node_id
@@ -74,6 +78,11 @@ class SourceTask:
         self._merger = WatermarkMerger(0)
         self._splits: dict[str, _SplitState] = {}
         self._interval = watermark_interval
+        self._alignment = alignment
+        self._alignment_due = False
+        self._alignment_alarm: TimerHandle | None = None
+        #: Every split is ahead of the group: nothing is read.
+        self._held = False
         self._tick: TimerHandle | None = None
         self._tick_due = False
         self._waiter: asyncio.Future[None] | None = None
@@ -144,13 +153,17 @@ class SourceTask:
                     await self.output.idle(True)
                 elif self._strategy.idle_timeout is not None or self._always_tick:
                     self._schedule_tick()
+                if self._strategy.alignment_group is not None:
+                    self._schedule_alignment(self._strategy)
             await self._loop()
         except Exception as e:
             note(e, self._where)
             raise
         finally:
-            if self._tick is not None:
-                self._tick.cancel()
+            for alarm in (self._tick, self._alignment_alarm):
+                if alarm is not None:
+                    alarm.cancel()
+            self._leave_alignment()
             with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSE_TIMEOUT):
                 await self.reader.close()
 
@@ -158,8 +171,11 @@ class SourceTask:
         reader, check = self.reader, self.host.time_slice.check
         while self._stop is None:
             self._woken = False
-            if self._barriers or self._new_splits or self._tick_due:
+            if self._barriers or self._new_splits or self._tick_due or self._alignment_due:
                 await self._on_control()
+                continue
+            if self._held:
+                await self._wait()
                 continue
             got = reader.poll(BATCH_SIZE)
             if got is None:
@@ -198,6 +214,9 @@ class SourceTask:
             self._tick_due = False
             if await self._on_tick():
                 self._schedule_tick()
+        if self._alignment_due and self._strategy is not None:
+            self._alignment_due = False
+            self._align(self._strategy)
         if self._barriers:
             await self._pass_on(self._barriers.popleft())
 
@@ -281,9 +300,44 @@ class SourceTask:
             mark = state.tracker.advance()
             if mark is not None:
                 await self._say(self._merger.advance(state.input, mark), None)
-            if timeout is not None and now - state.last_seen >= timeout:
+            if timeout is not None and not state.paused and now - state.last_seen >= timeout:
                 await self._say(*self._merger.set_idle(state.input, True))
         return self._always_tick or (timeout is not None and not self._merger.idle)
+
+    # -- watermark alignment -------------------------------------------------------------------------------------
+
+    def _schedule_alignment(self, strategy: WatermarkStrategy[Any]) -> None:
+        def ring() -> None:
+            self._alignment_due = True
+            self.wake()
+
+        self._alignment_alarm = self.clock.call_at(self.clock.now() + strategy.alignment_interval, ring)
+
+    def _align(self, strategy: WatermarkStrategy[Any]) -> None:
+        """Report how far this source is, and hold back the splits that are ahead of the group by more than the drift."""
+        group = strategy.alignment_group
+        assert group is not None
+        live = {name: s.tracker.reached for name, s in self._splits.items() if s.tracker is not None}
+        active = [reached for name, reached in live.items() if not self._merger.is_excused(self._splits[name].input)]
+        self._alignment.report(group, self, min(active) if active else None)
+        limit = self._alignment.limit(group, strategy.alignment_max_drift)
+        now = self.clock.now()
+        pause, resume = [], []
+        for name, reached in live.items():
+            state = self._splits[name]
+            ahead = reached > limit
+            if ahead != state.paused:
+                state.paused = ahead
+                state.last_seen = now
+                (pause if ahead else resume).append(name)
+        if pause or resume:
+            self.reader.pause(pause, resume)
+        self._held = bool(live) and all(s.paused for s in self._splits.values())
+        self._schedule_alignment(strategy)
+
+    def _leave_alignment(self) -> None:
+        if self._strategy is not None and self._strategy.alignment_group is not None:
+            self._alignment.report(self._strategy.alignment_group, self, None)
 
     def _end_splits(self) -> None:
         for split in self.reader.finished_splits():
