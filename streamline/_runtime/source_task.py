@@ -314,7 +314,7 @@ class SourceTask:
         self._alignment_alarm = self.clock.call_at(self.clock.now() + strategy.alignment_interval, ring)
 
     def _align(self, strategy: WatermarkStrategy[Any]) -> None:
-        """Report how far this source is, and hold back the splits that are ahead of the group by more than the drift."""
+        """Report how far this source is; hold back the splits that are ahead of the group by more than the drift."""
         group = strategy.alignment_group
         assert group is not None
         live = {name: s.tracker.reached for name, s in self._splits.items() if s.tracker is not None}
@@ -322,7 +322,8 @@ class SourceTask:
         self._alignment.report(group, self, min(active) if active else None)
         limit = self._alignment.limit(group, strategy.alignment_max_drift)
         now = self.clock.now()
-        pause, resume = [], []
+        pause: list[str] = []
+        resume: list[str] = []
         for name, reached in live.items():
             state = self._splits[name]
             ahead = reached > limit
