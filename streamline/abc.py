@@ -12,11 +12,13 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import msgspec
 
-from streamline._core.changes import RowKind
+from streamline._core.changes import ChangelogMode, RowKind
 from streamline._core.declare import StateSpec
 from streamline._core.elements import Barrier, Batch, Watermark, WatermarkStatus
 from streamline._core.time import Clock
+from streamline._core.types import DataType
 from streamline._core.watermarks import TimestampAssigner, WatermarkGenerator
+from streamline.errors import ValidationException
 
 __all__ = (
     "Barrier",
@@ -44,6 +46,11 @@ __all__ = (
     "SplitBatch",
     "StateSpec",
     "StateTable",
+    "TableColumn",
+    "TableContext",
+    "TableFactory",
+    "TableScan",
+    "TableSink",
     "Timer",
     "TimerService",
     "TimestampAssigner",
@@ -485,3 +492,100 @@ class Sink(ABC, Generic[T]):
     @abstractmethod
     def writer(self) -> SinkWriter[T]:
         """A writer for one subtask."""
+
+
+# -- tables over connectors ----------------------------------------------------------------------------------------
+
+
+class TableColumn(msgspec.Struct, frozen=True):
+    """A column of CREATE TABLE that a connector fills or takes: physical, or METADATA (then `metadata_key` is set)."""
+
+    name: str
+    type: DataType
+    metadata_key: str | None = None
+    #: A METADATA column that is only read.
+    virtual: bool = False
+
+
+class TableContext(msgspec.Struct, frozen=True):
+    """A table as its connector sees it.
+
+    Attributes:
+        path: catalog, database, name.
+        columns: physical and metadata columns in their order; computed ones are left out.
+        options: of WITH, with those of a hint put over them; `connector` is among them.
+        primary_key, partition_keys: names of columns.
+        time_zone: the session's, an IANA name.
+    """
+
+    path: tuple[str, ...]
+    columns: tuple[TableColumn, ...]
+    options: Mapping[str, str]
+    primary_key: tuple[str, ...] = ()
+    partition_keys: tuple[str, ...] = ()
+    time_zone: str = "UTC"
+
+
+class TableScan(msgspec.Struct, frozen=True):
+    """How a table is read.
+
+    Attributes:
+        source: gives the records.
+        columns: by column name, for each one asked for: Python source of its value in the inner form, where `r` is the
+            record and `t` its timestamp (epoch ms or None).
+        namespace: what the names in these sources stand for.
+        changelog: which kinds come, in the batches' `kinds`.
+        parallelism: asked for by the options, or None.
+    """
+
+    source: Source[Any]
+    columns: Mapping[str, str]
+    namespace: Mapping[str, Any] = {}
+    changelog: ChangelogMode = ChangelogMode.insert_only()
+    parallelism: int | None = None
+
+
+class TableSink(msgspec.Struct, frozen=True):
+    """How a table is written.
+
+    Attributes:
+        sink: takes the records.
+        template: Python source that builds a record, with `{0}`, `{1}`, … for the values of the columns of the context
+            that are not virtual, in the inner form, each used at most once. Empty: tuples of these values.
+        namespace: what the names in the template stand for.
+        changelog: the kinds it takes. Without -U it is an upsert sink, by the table's primary key.
+        parallelism: asked for by the options, or None.
+    """
+
+    sink: Sink[Any]
+    template: str = ""
+    namespace: Mapping[str, Any] = {}
+    changelog: ChangelogMode = ChangelogMode.insert_only()
+    parallelism: int | None = None
+
+
+class TableFactory(ABC):
+    """A connector by its SQL name. Found by `streamline.connectors.registry`, asked when a statement is planned."""
+
+    #: The value of the option `connector`.
+    identifier: ClassVar[str]
+
+    def scan(self, table: TableContext, columns: Sequence[str]) -> TableScan:
+        """How to read these columns of the table.
+
+        Raises:
+            ValidationException: the options are not those of a source of this connector.
+        """
+        raise ValidationException(
+            f"Connector '{self.identifier}' can only be used as a sink. It cannot be used as a source."
+        )
+
+    def sink(self, table: TableContext) -> TableSink:
+        """How to write the table.
+
+        Raises:
+            ValidationException: the options are not those of a sink of this connector.
+        """
+        raise ValidationException(
+            f"Connector '{self.identifier}' can only be used as a source. It cannot be used as a sink."
+        )
