@@ -36,7 +36,7 @@ __all__ = ("assert_changelog", "changelog", "changelog_text", "fold", "fold_by_k
 
 Order: TypeAlias = Literal["exact", "multiset", "by-key"]
 
-_TOKEN: Final = re.compile(r"""\s*('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[|,@\n]|[^\s|,@'"]+)""")
+_TOKEN: Final = re.compile(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|//.*|[|,@]|[^\s|,@'"]+)\s*""", re.DOTALL)
 _INT: Final = re.compile(r"[-+]?\d+")
 _FLOAT: Final = re.compile(r"[-+]?(\d+\.\d*|\.\d+|\d+(\.\d*)?e[-+]?\d+|inf|nan)", re.IGNORECASE)
 _CONSTANTS: Final[Mapping[str, Any]] = {"null": None, "true": True, "false": False}
@@ -73,11 +73,11 @@ def changelog(text: str, make: Callable[..., Any] | None = None) -> list[Element
 
 
 def _parts(text: str) -> Iterable[list[str]]:
-    for line in text.splitlines():
-        line = re.sub(r"(^|\s)//.*", "", line)
+    for line in text.split("\n"):
+        line = line.strip()
         part: list[str] = []
         position = 0
-        while position < len(line.rstrip()):
+        while position < len(line):
             match = _TOKEN.match(line, position)
             if match is None:
                 raise ValidationException(f"not a changelog from here on: {line[position:]!r}")
@@ -88,7 +88,7 @@ def _parts(text: str) -> Iterable[list[str]]:
                 part = []
             elif len(token) > 1 and token[0] in "~#":
                 part += [token[0], token[1:]]
-            else:
+            elif not token.startswith("//"):
                 part.append(token)
         if part:
             yield part
@@ -144,7 +144,7 @@ def _plain(*values: Any) -> Any:
 
 def _value(token: str) -> Any:
     if token[0] in "'\"":
-        return re.sub(r"\\(.)", r"\1", token[1:-1])
+        return re.sub(r"\\(.)", lambda m: "\n" if m[1] == "n" else m[1], token[1:-1])
     if token in _CONSTANTS:
         return _CONSTANTS[token]
     if _INT.fullmatch(token):
@@ -236,7 +236,7 @@ def _text(value: Any) -> str:
             plain = re.fullmatch(r"[^\s|,@'\"~#/]+", value) is not None and _value(value) == value
             if plain and value not in ("idle", "active", "end") and value not in _KINDS:
                 return value
-            return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+            return "'" + value.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n") + "'"
         case float():
             return repr(value)
         case _dt.datetime() | _dt.date() | _dt.time():
