@@ -1,0 +1,268 @@
+"""Comparisons, IS NULL, IS DISTINCT FROM, BETWEEN, IN."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from streamline._core import types as t
+from streamline._core.types import DataType
+from streamline.errors import ValidationException
+from streamline.table.expr.coercion import common_type, comparable_type, sql_text
+from streamline.table.expr.emitter import Emitter
+from streamline.table.expr.functions.logic import and_, not_, or_
+from streamline.table.expr.nodes import Call, Expr, Literal
+from streamline.table.expr.registry import ScalarFunction, bind_call, cast, register
+from streamline.table.expr.signature import is_null_literal
+
+__all__ = ("Comparison", "In", "is_not_null")
+
+_PYTHON: Final = {"=": "==", "<>": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+_SWAPPED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+#: Types whose values have an order.
+_ORDERED: Final = frozenset(
+    (*t.NUMERICS, "BOOLEAN", "CHAR", "VARCHAR", "BINARY", "VARBINARY", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ")
+) | {"INTERVAL_DAY_TIME", "INTERVAL_YEAR_MONTH"}
+
+
+def align(operands: Sequence[Expr]) -> list[Expr] | None:
+    """The operands in types whose Python values compare as SQL's do, None where they cannot be compared.
+
+    Raises:
+        ValidationException: for text against numbers or booleans, which SQL engines differ about.
+    """
+    types = [o.type for o in operands]
+    character = next((x for x in types if x.is_character), None)
+    other = next((x for x in types if x.is_numeric or x.root == "BOOLEAN"), None)
+    if character is not None and other is not None:
+        raise ValidationException(
+            f"implicit type conversion between {_bare(types[0])} and {_bare(types[1])} is not supported: "
+            f"write a CAST for one of the two, such as CAST(… AS {other.null().summary(short=True)})."
+        )
+    common = comparable_type(types)
+    if common is None:
+        return None
+    return [_aligned(o, common) for o in operands]
+
+
+def _bare(type_: DataType) -> str:
+    return "INTEGER" if type_.root == "INT" else type_.root
+
+
+def _aligned(operand: Expr, common: DataType) -> Expr:
+    type_ = operand.type
+    if is_null_literal(operand):
+        return Literal(None, common.null())
+    if type_.root == "DECIMAL" and common.is_approximate:
+        return cast(operand, t.DOUBLE)
+    if type_.is_numeric or type_.is_character or type_.is_binary:
+        # Python compares ints, decimals and floats by value, texts and bytes by content.
+        return cast(operand, common) if common.is_temporal else operand
+    if type_.root == common.root and type_.root in ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ"):
+        return operand  # the precision does not show in the value
+    return cast(operand, common)
+
+
+class Comparison(ScalarFunction):
+    """One of = <> < <= > >=; NULL where an operand is."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def supported(self) -> Sequence[str]:
+        kind = "EQUIVALENT_TYPE" if self.name in ("=", "<>") else "COMPARABLE_TYPE"
+        return (f"<{kind}> {self.name} <{kind}>",)
+
+    def call_text(self, types: Iterable[DataType]) -> str:
+        return f" {self.name} ".join(f"<{sql_text(x)}>" for x in types)
+
+    def text(self, call: Call) -> str:
+        a, b = call.operands
+        return f"({a} {self.name} {b})"
+
+    def bind(self, operands: Sequence[Expr], options: tuple[Any, ...] = ()) -> Expr:
+        if len(operands) != 2:
+            raise self.wrong_count("2")
+        aligned = align(operands)
+        if aligned is None:
+            raise self.cannot_apply(operands)
+        if self.name not in ("=", "<>") and not all(o.type.root in _ORDERED | {"NULL"} for o in aligned):
+            raise self.cannot_apply(operands)
+        nullable = any(o.type.nullable for o in aligned)
+        return Call(self, tuple(aligned), t.BOOLEAN.with_nullable(nullable))
+
+    def emit(self, call: Call, em: Emitter) -> str:
+        a, b = call.operands
+        divided = self._divided(a, b, em) or self._divided(b, a, em)
+        if divided is not None:
+            return divided
+        return f"({em.value(a)} {_PYTHON[self.name]} {em.value(b)})"
+
+    def _divided(self, rest: Expr, zero: Expr, em: Emitter) -> str | None:
+        """`x % 3 = 0` needs no care for the sign of x."""
+        if (
+            self.name in ("=", "<>")
+            and isinstance(zero, Literal)
+            and zero.value == 0
+            and isinstance(rest, Call)
+            and rest.function.name in ("%", "MOD")
+            and rest.type.is_integer
+        ):
+            x, divisor = rest.operands
+            if x.type.is_integer and isinstance(divisor, Literal) and divisor.value and not em.can_be_null(rest):
+                return f"({em.value(x)} % {em.value(divisor)} {_PYTHON[self.name]} 0)"
+        return None
+
+
+class IsDistinct(ScalarFunction):
+    """IS [NOT] DISTINCT FROM: two NULLs are the same, and the answer is never NULL."""
+
+    strict = False
+
+    def __init__(self, name: str, python: str) -> None:
+        self.name = name
+        self._python = python
+
+    def supported(self) -> Sequence[str]:
+        return (f"<COMPARABLE_TYPE> {self.name} <COMPARABLE_TYPE>",)
+
+    def text(self, call: Call) -> str:
+        a, b = call.operands
+        return f"{a} {self.name} {b}"
+
+    def bind(self, operands: Sequence[Expr], options: tuple[Any, ...] = ()) -> Expr:
+        aligned = align(operands)
+        if aligned is None:
+            raise self.cannot_apply(operands)
+        return Call(self, tuple(aligned), t.BOOLEAN.not_null())
+
+    def emit(self, call: Call, em: Emitter) -> str:
+        a, b = (em.value(o) for o in call.operands)
+        return f"({a} {self._python} {b})"
+
+
+class IsNull(ScalarFunction):
+    """IS [NOT] NULL."""
+
+    strict = False
+
+    def __init__(self, name: str, is_null: bool) -> None:
+        self.name = name
+        self._is_null = is_null
+
+    def text(self, call: Call) -> str:
+        return f"{call.operands[0]} {self.name}"
+
+    def bind(self, operands: Sequence[Expr], options: tuple[Any, ...] = ()) -> Expr:
+        return Call(self, tuple(operands), t.BOOLEAN.not_null())
+
+    def emit(self, call: Call, em: Emitter) -> str:
+        (operand,) = call.operands
+        if not em.can_be_null(operand):
+            return str(not self._is_null)
+        return f"({em.value(operand)} is {'' if self._is_null else 'not '}None)"
+
+    def emit_true(self, call: Call, em: Emitter) -> str | None:
+        return None if self._is_null else em.assume_not_null(call.operands[0])
+
+    def emit_false(self, call: Call, em: Emitter) -> str | None:
+        return em.assume_not_null(call.operands[0]) if self._is_null else None
+
+
+class In(ScalarFunction):
+    """A value in a list of constants; where the list holds NULL, what is not found is NULL."""
+
+    name = "IN"
+
+    def text(self, call: Call) -> str:
+        first, *items = call.operands
+        return f"{first} IN ({', '.join(map(str, items))})"
+
+    def supported(self) -> Sequence[str]:
+        return ("<COMPARABLE_TYPE> IN (<COMPARABLE_TYPE>, …)",)
+
+    def bind(self, operands: Sequence[Expr], options: tuple[Any, ...] = ()) -> Expr:
+        if len(operands) < 2:
+            raise self.wrong_count("at least 2")
+        if common_type([o.type for o in operands[1:]]) is None:
+            raise ValidationException("Values in expression list must have compatible types")
+        value, *items = operands
+        if not any(o.type.is_character for o in operands) and comparable_type([o.type for o in operands]) is None:
+            raise ValidationException("Values passed to IN operator must have compatible types")
+        if not all(isinstance(i, Literal) for i in items) or value.type.root not in _ORDERED:
+            return or_(*(bind_call("=", (value, i)) for i in items))
+        aligned = align(operands)
+        if aligned is None:
+            raise self.cannot_apply(operands)
+        if not all(isinstance(i, Literal) for i in aligned[1:]):
+            return or_(*(bind_call("=", (value, i)) for i in items))
+        nullable = any(o.type.nullable for o in aligned)
+        return Call(self, tuple(aligned), t.BOOLEAN.with_nullable(nullable))
+
+    def never_null(self, call: Call) -> bool:
+        return not self._has_null(call)
+
+    @staticmethod
+    def _has_null(call: Call) -> bool:
+        return any(isinstance(i, Literal) and i.value is None for i in call.operands[1:])
+
+    def emit(self, call: Call, em: Emitter) -> str:
+        value, *items = call.operands
+        values = [i.value for i in items if isinstance(i, Literal) and i.value is not None]
+        if not values:
+            return "None" if self._has_null(call) else "False"
+        if all(isinstance(v, (int, str, bytes)) for v in values):
+            shown = "{" + ", ".join(map(repr, values)) + "}"  # a constant to the Python compiler
+        else:
+            shown = em.cached((frozenset(values), "set"), lambda: frozenset(values), "values")
+        found = f"({em.value(value)} in {shown})"
+        return f"({found} or None)" if self._has_null(call) else found
+
+
+class Between(ScalarFunction):
+    """`a BETWEEN b AND c` is `a >= b AND a <= c`; SYMMETRIC takes the bounds in either order."""
+
+    def __init__(self, name: str, symmetric: bool) -> None:
+        self.name = name
+        self._symmetric = symmetric
+
+    def supported(self) -> Sequence[str]:
+        return (f"<COMPARABLE_TYPE> {self.name} <COMPARABLE_TYPE> AND <COMPARABLE_TYPE>",)
+
+    def call_text(self, types: Iterable[DataType]) -> str:
+        a, b, c = (f"<{sql_text(x)}>" for x in types)
+        return f"{a} {self.name} {b} AND {c}"
+
+    def bind(self, operands: Sequence[Expr], options: tuple[Any, ...] = ()) -> Expr:
+        value, low, high = operands
+        if align(operands) is None:
+            raise self.cannot_apply(operands)
+        inside = and_(bind_call(">=", (value, low)), bind_call("<=", (value, high)))
+        if not self._symmetric:
+            return inside
+        return or_(inside, and_(bind_call(">=", (value, high)), bind_call("<=", (value, low))))
+
+
+class NotBetween(Between):
+    """The negation of BETWEEN."""
+
+    def bind(self, operands: Sequence[Expr], options: tuple[Any, ...] = ()) -> Expr:
+        return not_(super().bind(operands))
+
+
+def is_not_null(expr: Expr) -> Expr:
+    """`expr IS NOT NULL`."""
+    return bind_call("IS NOT NULL", (expr,))
+
+
+for _name in _PYTHON:
+    register(Comparison(_name))
+register(IsDistinct("IS DISTINCT FROM", "!="))
+register(IsDistinct("IS NOT DISTINCT FROM", "=="))
+register(IsNull("IS NULL", True), "IS UNKNOWN")
+register(IsNull("IS NOT NULL", False), "IS NOT UNKNOWN")
+register(In())
+register(Between("BETWEEN ASYMMETRIC", False), "BETWEEN")
+register(Between("BETWEEN SYMMETRIC", True))
+register(NotBetween("NOT BETWEEN ASYMMETRIC", False), "NOT BETWEEN")
+register(NotBetween("NOT BETWEEN SYMMETRIC", True))

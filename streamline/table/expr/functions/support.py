@@ -1,0 +1,98 @@
+"""Pieces of source and typing that several families share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from streamline._core.types import DataType
+from streamline.errors import TableException
+from streamline.table.expr.coercion import integer_range
+from streamline.table.expr.emitter import Emitter
+from streamline.table.expr.nodes import Call, Expr, Literal
+from streamline.table.expr.runtime import numbers
+
+__all__ = (
+    "WRAP",
+    "bounds_of",
+    "decimal_result",
+    "first_type",
+    "integer_result",
+    "literal_value",
+    "not_null",
+    "same_as",
+)
+
+WRAP: Final[dict[str, Callable[[int], int]]] = {
+    "TINYINT": numbers.wrap8,
+    "SMALLINT": numbers.wrap16,
+    "INT": numbers.wrap32,
+    "BIGINT": numbers.wrap64,
+}
+
+
+def bounds_of(expr: Expr) -> tuple[int, int]:
+    """Smallest and largest value that an expression of an integer type can have."""
+    if isinstance(expr, Literal) and isinstance(expr.value, int):
+        return expr.value, expr.value
+    if isinstance(expr, Call):
+        known = expr.function.bounds(expr)
+        if known is not None:
+            return known
+    return integer_range(expr.type.root)
+
+
+def integer_result(em: Emitter, root: str, text: str) -> str:
+    """The integer that `text` gives, wrapped where it does not fit the type.
+
+    A comparison with both ends costs about half of what masking costs, and results hardly ever need the wrap.
+    """
+    low, high = integer_range(root)
+    x = em.temp()
+    return f"({x} if {low} <= ({x} := {text}) <= {high} else {em.call(WRAP[root], x)})"
+
+
+def decimal_result(em: Emitter, type_: DataType, text: str, name: str) -> str:
+    """The decimal that `text` gives, rounded half up to the type's scale, NULL where it has too many digits."""
+    unit = em.constant(numbers.decimal_unit(type_.scale), "unit")
+    limit = em.constant(numbers.decimal_limit(type_.precision, type_.scale), "limit")
+    return not_null(em, type_, em.call(numbers.decimal_fit, text, unit, limit), name, True)
+
+
+def required(value: Any, what: str) -> Any:
+    """The value, which must not be None.
+
+    Raises:
+        TableException: if it is.
+    """
+    if value is None:
+        raise TableException(
+            f"{what} gave NULL for operands that are NOT NULL (a result out of range, or arguments out of range), "
+            f"where its type is NOT NULL. Make an operand nullable, or use TRY_CAST, to get NULL instead."
+        )
+    return value
+
+
+def not_null(em: Emitter, type_: DataType, text: str, name: str, fallible: bool) -> str:
+    """`text`, checked where it may be None although the type says NOT NULL.
+
+    Flink types such calls NOT NULL too, and fails where the NULL reaches a sink.
+    """
+    if type_.nullable or not fallible:
+        return text
+    return em.call(required, text, repr(name))
+
+
+def literal_value(expr: Expr) -> Any:
+    """The value of a literal, None for all else."""
+    return expr.value if isinstance(expr, Literal) else None
+
+
+def first_type(types: Sequence[DataType]) -> DataType:
+    """The result has the type of the first operand."""
+    return types[0].materialized()
+
+
+def same_as(index: int) -> Callable[[Sequence[DataType]], DataType]:
+    """The result has the type of that operand."""
+    return lambda types: types[index].materialized()
