@@ -33,6 +33,7 @@ class ScalarFunction:
     Attributes:
         name: upper-case name.
         deterministic: whether equal operands always give equal results.
+        foldable: whether a deterministic call over constants may be computed at planning.
         strict: whether the result is NULL where any operand is NULL, so that the generator writes the guard and `emit`
             sees operands that are not NULL.
         total: whether a strict function is NULL in no other case (`never_null` says it of one call).
@@ -40,6 +41,7 @@ class ScalarFunction:
 
     name: str
     deterministic: bool = True
+    foldable: bool = True
     strict: bool = True
     total: bool = True
 

@@ -1,0 +1,135 @@
+"""Constant folding: what does not depend on a row is computed once, at planning."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from streamline._core import types as t
+from streamline.errors import StreamlineError, ValidationException
+from streamline.table.codegen.expressions import compile_scalar
+from streamline.table.expr.context import EvalContext
+from streamline.table.expr.nodes import Call, Expr, Literal, is_deterministic
+from streamline.table.expr.registry import bind_call
+
+__all__ = ("evaluate", "fold")
+
+#: Types whose values are immutable and can be compared: those that a literal may have.
+_SCALARS: Final = frozenset(
+    (*t.NUMERICS, "BOOLEAN", "CHAR", "VARCHAR", "BINARY", "VARBINARY", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ")
+) | {"INTERVAL_DAY_TIME", "INTERVAL_YEAR_MONTH"}
+
+_TRUE: Final = Literal(True, t.BOOLEAN.not_null())
+_FALSE: Final = Literal(False, t.BOOLEAN.not_null())
+
+
+def evaluate(expr: Expr, context: EvalContext | None = None) -> Any:
+    """The value of an expression without columns, in inner form.
+
+    Raises:
+        ValidationException: if it cannot be computed, such as `1 / 0`.
+    """
+    try:
+        return compile_scalar(expr, context)(())
+    except StreamlineError as e:
+        raise ValidationException(f"The constant expression {expr} cannot be computed: {e}") from e
+    except (ArithmeticError, ValueError) as e:
+        raise ValidationException(f"The constant expression {expr} cannot be computed: {e}") from e
+
+
+def fold(expr: Expr, context: EvalContext | None = None) -> Expr:
+    """The expression with its constant parts computed, and conditions that are settled by types left out.
+
+    Raises:
+        ValidationException: if a constant part cannot be computed.
+    """
+    if not isinstance(expr, Call):
+        return expr
+    operands = tuple(fold(o, context) for o in expr.operands)
+    if operands != expr.operands:
+        expr = replace(expr, operands=operands)
+    simpler = _simplified(expr)
+    if simpler is not expr:
+        return fold(simpler, context)
+    if not _constant(expr):
+        return expr
+    value = evaluate(expr, context)
+    return Literal(value, expr.type.with_nullable(value is None))
+
+
+def _constant(expr: Call) -> bool:
+    function = expr.function
+    return (
+        function.deterministic
+        and function.foldable
+        and expr.type.root in _SCALARS
+        and all(isinstance(o, Literal) or (_foldable(o)) for o in expr.operands)
+    )
+
+
+def _foldable(operand: Expr) -> bool:
+    """Whether an operand is a constant array, map or row, which stays a call."""
+    if isinstance(operand, Literal):
+        return True
+    if not isinstance(operand, Call) or operand.type.root in _SCALARS:
+        return False
+    function = operand.function
+    return function.deterministic and function.foldable and all(map(_foldable, operand.operands))
+
+
+def _simplified(expr: Call) -> Expr:
+    name, operands = expr.function.name, expr.operands
+    if name in ("AND", "OR"):
+        return _logical(expr)
+    if name == "CASE":
+        return _case(expr)
+    if name in ("IS NULL", "IS NOT NULL") and not operands[0].type.nullable and is_deterministic(operands[0]):
+        return _FALSE if name == "IS NULL" else _TRUE
+    if name in ("=", "<=", ">=", "<>", "<", ">") and operands[0] == operands[1]:
+        return _with_itself(expr)
+    return expr
+
+
+def _logical(expr: Call) -> Expr:
+    """`x AND TRUE` is `x`, `x AND FALSE` is FALSE."""
+    decides = expr.function.name == "OR"
+    kept: list[Expr] = []
+    for operand in expr.operands:
+        if isinstance(operand, Literal) and operand.value is decides:
+            return _TRUE if decides else _FALSE
+        if not (isinstance(operand, Literal) and operand.value is (not decides)):
+            kept.append(operand)
+    if len(kept) == len(expr.operands):
+        return expr
+    if not kept:
+        return _FALSE if decides else _TRUE
+    return kept[0] if len(kept) == 1 else bind_call(expr.function.name, kept)
+
+
+def _case(expr: Call) -> Expr:
+    """Branches that are never or always taken."""
+    *pairs, otherwise = expr.operands
+    kept: list[Expr] = []
+    for condition, result in zip(pairs[::2], pairs[1::2]):
+        if isinstance(condition, Literal):
+            if condition.value is True:
+                otherwise = result
+                break
+            continue
+        kept += [condition, result]
+    if len(kept) == len(pairs):
+        return expr
+    if not kept:
+        return otherwise
+    return Call(expr.function, (*kept, otherwise), expr.type)
+
+
+def _with_itself(expr: Call) -> Expr:
+    """`x = x` is TRUE, or NULL where x is; so NaN is equal to itself, as it is for Flink."""
+    operand = expr.operands[0]
+    if isinstance(operand, Literal) or not is_deterministic(operand):
+        return expr
+    answer = _TRUE if expr.function.name in ("=", "<=", ">=") else _FALSE
+    if not operand.type.nullable:
+        return answer
+    return bind_call("CASE", (bind_call("IS NOT NULL", (operand,)), answer, Literal(None, t.BOOLEAN)))
