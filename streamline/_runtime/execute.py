@@ -28,7 +28,8 @@ from streamline._runtime.slice import TimeSlice
 from streamline._runtime.source_task import SourceTask
 from streamline._runtime.task import OperatorTask, note
 from streamline._runtime.watermark_alignment import AlignmentGroups
-from streamline._state.subtask import Capture, SubtaskState
+from streamline._state.capture import Capture
+from streamline._state.subtask import SubtaskState
 from streamline.abc import Split
 from streamline.errors import StreamlineError
 

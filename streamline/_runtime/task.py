@@ -17,7 +17,8 @@ from streamline._core.elements import Barrier, Batch, EndOfInput, Watermark, Wat
 from streamline._core.time import Clock, TimerHandle, perf_counter
 from streamline._runtime.metrics import MetricGroup
 from streamline._runtime.slice import BatchLimit, TimeSlice
-from streamline._state.subtask import Capture, SubtaskState
+from streamline._state.capture import Capture
+from streamline._state.subtask import SubtaskState
 from streamline.abc import KeyedStore, Operator, OperatorStore, Output, TwoInputOperator
 
 __all__ = ("OperatorTask", "TaskHost", "note")
@@ -169,7 +170,6 @@ class OperatorTask:
                 self._alarm.cancel()
             with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSE_TIMEOUT):
                 await self.operator.close()
-                self.state.close()
 
     async def _loop(self) -> None:
         gate, operator, output, limit = self.gate, self.operator, self.output, self._limit
