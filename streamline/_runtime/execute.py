@@ -421,7 +421,14 @@ class Attempt:
         groups = group_range(max_parallelism, parallelism, subtask)
 
         def state(wake_at: Callable[[int], None]) -> SubtaskState:
-            return SubtaskState(key_groups=groups, max_parallelism=max_parallelism, clock=self.clock, wake_at=wake_at)
+            return SubtaskState(
+                key_groups=groups,
+                max_parallelism=max_parallelism,
+                clock=self.clock,
+                wake_at=wake_at,
+                subtask_index=subtask,
+                parallelism=parallelism,
+            )
 
         self.operators.append(
             OperatorTask(
