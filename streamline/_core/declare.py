@@ -19,11 +19,15 @@ class TtlSpec:
         millis: time to live.
         refresh_on_read: reading renews it too (OnReadAndWrite).
         return_expired: expired entries that are not yet cleaned up are still returned.
+        cleanup_size: how many entries each access looks at to remove expired ones nobody reads; 0: none.
+        cleanup_in_snapshot: expired entries are left out of snapshots.
     """
 
     millis: int
     refresh_on_read: bool = False
     return_expired: bool = False
+    cleanup_size: int = 5
+    cleanup_in_snapshot: bool = False
 
 
 @dataclass(frozen=True, slots=True)

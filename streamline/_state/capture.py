@@ -1,0 +1,190 @@
+"""Taking a snapshot of one subtask: a cut taken at once, written in slices while records flow on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+import anyio
+
+from streamline._core.time import perf_counter, yield_now
+from streamline._state.codec import encode_columns
+from streamline._state.snapshot import OperatorSnapshot, SubtaskSnapshot, TableSnapshot
+from streamline._state.table import MemoryTable
+from streamline.errors import StreamlineError, ValidationException
+
+__all__ = ("Capture", "CaptureAborted")
+
+#: Entries up to which a capture is encoded on the spot: cheaper than overlays, and well below a millisecond.
+_TINY: Final = 1000
+#: Entries in a first block; later ones are sized by how long the first took.
+_START: Final = 1024
+
+
+class CaptureAborted(StreamlineError):
+    """The checkpoint that a capture belongs to was given up."""
+
+
+class Capture:
+    """The state of one subtask as it was when `capture` was called.
+
+    Followed by one `encode`, or by `abort` where nobody wants it any more.
+    """
+
+    def __init__(
+        self,
+        header: SubtaskSnapshot,
+        tables: Sequence[MemoryTable],
+        operator: Sequence[tuple[str, Any, list[list[Any]]]],
+        before: Capture | None,
+    ) -> None:
+        self.checkpoint_id = header.checkpoint_id
+        self._snapshot = header
+        self._operator = operator
+        self._before = before
+        self._aborted = False
+        self._failure: Exception | None = None
+        self._size = _START
+        self._tables: Sequence[MemoryTable] = ()
+        self.done = anyio.Event()
+        if before is None and sum(_weight(t) for t in tables) <= _TINY:
+            try:
+                self._encode_now(tables)
+            except Exception as e:  # raised in `encode`: it is the checkpoint's failure, not the task's
+                self._failure = e
+            return
+        self._tables = tables
+        for table in tables:
+            table.freeze()
+
+    def abort(self) -> None:
+        """Nobody wants the snapshot: `encode` puts things in order and raises CaptureAborted."""
+        self._aborted = True
+
+    def discard(self) -> None:
+        """Put things in order at once: for a capture whose `encode` will never run."""
+        if self.done.is_set():
+            return
+        if self._before is not None:
+            self._before.discard()
+        for table in self._tables:
+            table.thaw(1 << 60)
+        self._finish()
+
+    async def encode(self, slice_ms: float = 3.0) -> SubtaskSnapshot:
+        """The snapshot as bytes; holds the loop for about `slice_ms` at a time.
+
+        Raises:
+            CaptureAborted: `abort` was called.
+            ValidationException: a value of a type that cannot be kept; names the state and the type.
+        """
+        pace = _Pace(slice_ms)
+        try:
+            if self._before is not None:
+                await self._before.done.wait()
+                self._before = None
+            await self._encode(pace)
+            await self._thaw(pace)
+        finally:
+            self.discard()
+        return self._snapshot
+
+    async def _encode(self, pace: _Pace) -> None:
+        if self._failure is not None:
+            raise self._failure
+        for name, mode, columns in self._operator:
+            with _naming("operator state", name):
+                self._snapshot.operator.append(OperatorSnapshot(name, mode, encode_columns(columns)))
+            await pace.rest()
+        for table in self._tables:
+            written = _header(table)
+            self._snapshot.tables.append(written)
+            for block, entries in self._blocks(table):
+                written.blocks.append(block)
+                written.entries += entries
+                await pace.rest()
+                if self._aborted:
+                    raise CaptureAborted(f"checkpoint {self.checkpoint_id} was given up")
+
+    def _encode_now(self, tables: Sequence[MemoryTable]) -> None:
+        for table in tables:
+            written = _header(table)
+            for block, entries in self._blocks(table):
+                written.blocks.append(block)
+                written.entries += entries
+            self._snapshot.tables.append(written)
+
+    def _blocks(self, table: MemoryTable) -> Iterator[tuple[bytes, int]]:
+        """Encoded runs of entries, each sized to take about a millisecond."""
+        for spaces, counts, keys, values in table.pieces(lambda: self._size):
+            started = perf_counter()
+            with _naming("state", table.name):
+                if spaces is None or counts is None:
+                    block = encode_columns([keys, values])
+                else:
+                    block = encode_columns([spaces, counts, keys, values])
+            took = perf_counter() - started
+            if took < 0.0005 and self._size < 16384:
+                self._size *= 2
+            elif took > 0.002 and self._size > 64:
+                self._size //= 2
+            yield block, len(keys)
+
+    async def _thaw(self, pace: _Pace) -> None:
+        for table in self._tables:
+            while not table.thaw(8192):
+                await pace.rest()
+            await pace.rest()
+        self._finish()
+
+    def _finish(self) -> None:
+        self._tables = ()
+        self.done.set()
+
+
+class _Pace:
+    """Lets the loop have its turn after each slice."""
+
+    __slots__ = ("_slice", "_started")
+
+    def __init__(self, slice_ms: float) -> None:
+        self._slice = slice_ms / 1000
+        self._started = perf_counter()
+
+    async def rest(self) -> None:
+        if perf_counter() - self._started >= self._slice:
+            await yield_now()
+            self._started = perf_counter()
+
+
+class _naming:
+    """Says which state it was that could not be encoded."""
+
+    __slots__ = ("_name", "_what")
+
+    def __init__(self, what: str, name: str) -> None:
+        self._what = what
+        self._name = name
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, ValidationException):
+            raise ValidationException(f"{self._what} {self._name!r}: {error}") from None
+
+
+def _header(table: MemoryTable) -> TableSnapshot:
+    spec = table.spec
+    return TableSnapshot(table.name, spec.kind, spec.namespaced, table.stamped, 0, [])
+
+
+def _weight(table: MemoryTable) -> int:
+    """How much there is to encode: entries, and what is in lists and maps; stops counting where it is much."""
+    entries = table.entries()
+    if entries > _TINY or table.spec.kind not in ("list", "map"):
+        return entries
+    values: Callable[[], Any] = table.data.values
+    if table.spec.namespaced:
+        return entries + sum(len(v) for inner in values() for v in inner.values())
+    return entries + sum(map(len, values()))
