@@ -28,7 +28,14 @@ class TableException(StreamlineError):
 
 
 class SqlParserException(StreamlineError):
-    """The SQL text is not a statement of the dialect; the message underlines the place."""
+    """The SQL text is not a statement of the dialect; the message underlines the place.
+
+    Attributes:
+        line, column: the place, both from 1; None where there is none.
+    """
+
+    line: int | None = None
+    column: int | None = None
 
 
 class CheckpointException(StreamlineError):

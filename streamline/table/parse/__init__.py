@@ -1,4 +1,4 @@
-'''The SQL front end: text in, statements out.
+r"""The SQL front end: text in, statements out.
 
 Entry points
 
@@ -66,7 +66,7 @@ Rules that hold everywhere
 | `ARRAY[a]`, `MAP[k, v]` | `exp.Array(expressions)`, `exp.Map(keys=exp.Array, values=exp.Array)`; empty ones too |
 | `a[i]` | `exp.Bracket(this, expressions=[i])`, i as written (Flink counts from 1) |
 | `(SELECT …)` | `exp.Subquery(this=query)` |
-| `+ - * / % \\|\\|`, unary `-` | `exp.Add Sub Mul Div Mod DPipe`, `exp.Neg`; unary `+` leaves no trace |
+| `+ - * / % \|\|`, unary `-` | `exp.Add Sub Mul Div Mod DPipe`, `exp.Neg`; unary `+` leaves no trace |
 | `= <> < <= > >=` | `exp.EQ NEQ LT LTE GT GTE` |
 | `x = ANY (…)`, `SOME`, `ALL` | the comparison with `expression=exp.Any` or `exp.All` (this = `exp.Subquery`, or `exp.Tuple` of a list) |
 | `AND OR NOT` | `exp.And Or Not` |
@@ -144,4 +144,42 @@ each `join.this`.
 
 `AfterMatch`, the pattern tree and SUBSET are the frozen dataclasses of `pattern.py`. In MEASURES and DEFINE `A.price`
 is `exp.Column(this=price, table=A)`.
-'''
+"""
+
+from __future__ import annotations
+
+from streamline.table.parse.cursor import MAX_DEPTH
+from streamline.table.parse.functions import cast_type
+from streamline.table.parse.intervals import IntervalValue, interval_of
+from streamline.table.parse.read import (
+    parse_data_type,
+    parse_expression,
+    parse_path,
+    parse_query,
+    parse_statement,
+    parse_statements,
+    split_statements,
+)
+from streamline.table.parse.source import Span, error_at, locate, text_of
+from streamline.table.parse.tables import Hint, name_of, path_of
+
+__all__ = (
+    "MAX_DEPTH",
+    "Hint",
+    "IntervalValue",
+    "Span",
+    "cast_type",
+    "error_at",
+    "interval_of",
+    "locate",
+    "name_of",
+    "parse_data_type",
+    "parse_expression",
+    "parse_path",
+    "parse_query",
+    "parse_statement",
+    "parse_statements",
+    "path_of",
+    "split_statements",
+    "text_of",
+)

@@ -147,14 +147,16 @@ class StatementSet(Statement):
 class Delete(Statement):
     path: Path
     where: SqlExpression | None = None
+    alias: str | None = None
     title = "DELETE"
 
 
 @dataclass(frozen=True, slots=True)
 class Update(Statement):
     path: Path
-    assignments: tuple[tuple[Path, SqlExpression], ...]
+    assignments: tuple[tuple[str, SqlExpression], ...]
     where: SqlExpression | None = None
+    alias: str | None = None
     title = "UPDATE"
 
 
@@ -361,7 +363,7 @@ class ColumnChange:
 
     column: ColumnDef
     first: bool = False
-    after: str | None = None
+    after: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
