@@ -13,6 +13,7 @@ from typing import Any, Final
 from streamline._core.copying import copier
 from streamline._core.declare import StateSpec
 from streamline.abc import KeyedStore, StateTable
+from streamline.errors import ValidationException
 
 __all__ = ("KINDS", "NO_KEY", "WINDOW_KINDS", "NoKey", "WindowHandles")
 
