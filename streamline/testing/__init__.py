@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from streamline.testing.changelog import assert_changelog, changelog, changelog_text, fold, fold_by_key
 from streamline.testing.clock import VirtualClock
+from streamline.testing.harness import OperatorHarness
+from streamline.testing.leaks import LeakError, no_leaks
 from streamline.testing.quiescence import settle
 from streamline.testing.scripted import Delay, Fail, Pace, Quiet, ScriptedSource, WaitFor
 
 __all__ = (
     "Delay",
     "Fail",
+    "LeakError",
+    "OperatorHarness",
     "Pace",
     "Quiet",
     "ScriptedSource",
@@ -24,5 +28,6 @@ __all__ = (
     "changelog_text",
     "fold",
     "fold_by_key",
+    "no_leaks",
     "settle",
 )

@@ -1,4 +1,4 @@
-"""What a job may leave behind: nothing. Tasks, unretrieved errors, threads and open files, looked for after the fact."""
+"""What a job may leave behind: nothing. Tasks, unretrieved errors, threads and open files are looked for."""
 
 from __future__ import annotations
 
@@ -46,8 +46,12 @@ async def no_leaks(*, threads: bool = False, files: bool = False, collect: bool 
     loop.set_exception_handler(lambda _, context: contexts.append(context))
     try:
         yield
+        tasks.update(filter(None, [asyncio.current_task()]))
         for _ in range(_ROUNDS):
-            if not asyncio.all_tasks() - tasks - {asyncio.current_task()}:
+            left = (
+                asyncio.all_tasks() - tasks
+            )  # held: a task that is forgotten should not be collected before it is named
+            if not left:
                 break
             await yield_now()
         if collect:
@@ -55,7 +59,7 @@ async def no_leaks(*, threads: bool = False, files: bool = False, collect: bool 
         await yield_now()
     finally:
         loop.set_exception_handler(before)
-    found = [_describe(task) for task in asyncio.all_tasks() - tasks if task is not asyncio.current_task()]
+    found = [_describe(task) for task in asyncio.all_tasks() - tasks]
     found += [_context(context) for context in contexts]
     if threads:
         found += [f"thread {t.name!r}" for t in set(threading.enumerate()) - running if not _is_idle_worker(t)]

@@ -1,0 +1,1 @@
+"""What streamline costs, beside hand-written loops of the same run: `make bench`, `python -m benchmarks --help`."""

@@ -1,0 +1,89 @@
+"""The records of the workloads, and sources in memory that leave start-up out of the figure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import msgspec
+
+from streamline.abc import Source, SourceContext, SourceReader, Split, SplitBatch
+
+#: One record a millisecond: a window of 10 s holds ten thousand.
+START = 1_714_557_600_000
+KEYS = 1000
+BATCH = 1024
+
+
+class Trade(msgspec.Struct):
+    """A record as users write them."""
+
+    symbol: str
+    amount: int
+    price: float
+    ts: int
+
+
+class TradeTuple(NamedTuple):
+    """The same as a tuple."""
+
+    symbol: str
+    amount: int
+    price: float
+    ts: int
+
+
+def trades(count: int, cls: Any = Trade) -> list[Any]:
+    """Deterministic records: a key of 1000 in an order without pattern, event time one millisecond apart."""
+    symbols = [f"S{i:03d}" for i in range(KEYS)]
+    return [cls(symbols[(i * 7919 + i // KEYS) % KEYS], (i * 31) % 100, (i % 977) / 8, START + i) for i in range(count)]
+
+
+class InMemory(Source[Any]):
+    """A list, read in slices; notes when the first slice was asked for."""
+
+    bounded = True
+    parallel = False
+
+    def __init__(self, values: Sequence[Any], output_type: Any, batch: int = BATCH) -> None:
+        self.values = values
+        self.output_type = output_type
+        self.batch = batch
+        self.started = 0.0
+
+    async def discover(self) -> Sequence[Split]:
+        return [Split("0")]
+
+    def reader(self) -> SourceReader[Any]:
+        return _Reader(self)
+
+
+class _Reader(SourceReader[Any]):
+    def __init__(self, source: InMemory) -> None:
+        self._source = source
+        self._values = source.values
+        self._at = 0
+
+    async def open(self, ctx: SourceContext, splits: Sequence[tuple[Split, Any]]) -> None:
+        pass
+
+    def poll(self, max_records: int) -> SplitBatch | None:
+        at = self._at
+        if not at:
+            self._source.started = perf_counter()
+        part = self._values[at : at + min(max_records, self._source.batch)]
+        if not part:
+            return None
+        self._at = at + len(part)
+        return SplitBatch("0", part)
+
+    @property
+    def finished(self) -> bool:
+        return self._at >= len(self._values)
+
+    def positions(self) -> Mapping[str, Any]:
+        return {"0": self._at}
+
+    async def close(self) -> None:
+        pass
