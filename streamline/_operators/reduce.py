@@ -1,0 +1,74 @@
+"""Rolling reduce: the running value of every key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, final
+
+from streamline._core.copying import copy_value
+from streamline._operators.calls import Kinds
+from streamline._operators.failure import note_position, note_value
+from streamline._operators.function import FunctionOperator
+from streamline._operators.keys import Keys
+from streamline.abc import Batch, OperatorContext, Output, StateSpec, StateTable
+
+__all__ = ("Reduce",)
+
+_ABSENT: Final = object()
+#: Results of these classes are never changed in place.
+_FIXED: Final = frozenset({int, float, str, bool, bytes, tuple, type(None)})
+
+
+@final
+class Reduce(FunctionOperator):
+    """Combine every record with the running value of its key, and send the new value on.
+
+    Changelog: none. State: the running value per key, for ever. Watermarks: passed on. Timestamps: a result has its
+    record's. Order: kept. The first record of a key is sent on as it is.
+    """
+
+    name = "reduce"
+    keyed = True
+    state = {"reduce": StateSpec(copy=copy_value)}
+
+    def __init__(self, function: Any, selector: Callable[[Any], Any]) -> None:
+        super().__init__(function, "reduce")
+        self._keys = Keys(selector)
+        self._kinds = Kinds()
+        self._table: StateTable
+
+    async def open(self, ctx: OperatorContext) -> None:
+        self._table = ctx.store.table("reduce", self.state["reduce"])
+        await super().open(ctx)
+
+    async def on_batch(self, batch: Batch, out: Output) -> None:
+        call, values = self._call, batch.values
+        keys, data = self._keys.of(values), self._table.data
+        later = self._style == "async"
+        results: list[Any] = []
+        get, add, kinds = data.get, results.append, self._kinds
+        rest = iter(values)
+        try:
+            for key, value in zip(keys, rest):
+                before = get(key, _ABSENT)
+                if before is _ABSENT:
+                    after = value
+                else:
+                    after = call(before, value)
+                    if type(after) not in _FIXED:
+                        if type(after) not in kinds.plain:
+                            kinds.learn({type(after)})
+                        if later or type(after) in kinds.awaitable:
+                            after = await after
+                        if after is before:
+                            before = copy_value(after)  # it may be changed in place again, and this one goes on
+                            data[key] = after
+                            add(before)
+                            continue
+                data[key] = after
+                add(after)
+        except Exception as e:
+            i = note_position(e, values, rest)
+            note_value(e, keys[i], "key")
+            raise
+        await out.send(Batch(results, batch.timestamps))

@@ -1,0 +1,1 @@
+"""Windows: what they are, how records get into them, when they fire."""
