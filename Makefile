@@ -21,7 +21,7 @@ help:
 
 # The newest supported Python that is there; STREAMLINE_PYTHON names another.
 $(STAMP): pyproject.toml
-	@set -e; \
+	@set -e; found=''; \
 	supported='import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))'; \
 	for python in $$STREAMLINE_PYTHON python3.13 python3.12 python3.11 python3 python; do \
 		if "$$python" -c "$$supported" >/dev/null 2>&1; then found="$$python"; break; fi; \

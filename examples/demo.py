@@ -136,9 +136,8 @@ class Board:
         for origin, hour in sorted(self._latest.items()):
             mean = hour.mean_delay or 0.0
             bar = "#" * min(40, max(0, round(mean)))
-            lines.append(
-                f"  {hour.window_start:%Y-%m-%d %H:%M}   {origin}    {hour.flights:7d} {hour.late:5d} {mean:7.1f} min {bar}"
-            )
+            figures = f"{hour.flights:7d} {hour.late:5d} {mean:7.1f} min"
+            lines.append(f"  {hour.window_start:%Y-%m-%d %H:%M}   {origin}    {figures} {bar}")
         up = f"\033[{self._lines}A" if self._lines else ""
         print(up + "\n".join(f"\033[2K{line}" for line in lines), flush=True)
         self._lines = len(lines)
