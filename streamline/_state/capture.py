@@ -11,6 +11,7 @@ from streamline._core.time import perf_counter, yield_now
 from streamline._state.codec import encode_columns
 from streamline._state.snapshot import OperatorSnapshot, SubtaskSnapshot, TableSnapshot
 from streamline._state.table import MemoryTable
+from streamline._state.ttl import without_expired
 from streamline.errors import StreamlineError, ValidationException
 
 __all__ = ("Capture", "CaptureAborted")
@@ -37,7 +38,9 @@ class Capture:
         tables: Sequence[MemoryTable],
         operator: Sequence[tuple[str, Any, list[list[Any]]]],
         before: Capture | None,
+        now: int,
     ) -> None:
+        self._now = now
         self.checkpoint_id = header.checkpoint_id
         self._snapshot = header
         self._operator = operator
@@ -116,8 +119,9 @@ class Capture:
 
     def _blocks(self, table: MemoryTable) -> Iterator[tuple[bytes, int]]:
         """Encoded runs of entries, each sized to take about a millisecond."""
-        for spaces, counts, keys, values in table.pieces(lambda: self._size):
+        for piece in table.pieces(lambda: self._size):
             started = perf_counter()
+            spaces, counts, keys, values = without_expired(table.spec, piece, self._now) if table.stamped else piece
             with _naming("state", table.name):
                 if spaces is None or counts is None:
                     block = encode_columns([keys, values])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import accumulate, compress
 from typing import Any
 
 from streamline._core.copying import copier, copy_value
@@ -17,7 +16,7 @@ from streamline._state.codec import decode_column, read_columns
 from streamline._state.handles import KINDS, NO_KEY, WINDOW_KINDS, FreshValueHandle, WindowHandles
 from streamline._state.operator_state import OperatorState
 from streamline._state.snapshot import SubtaskSnapshot, TableSnapshot
-from streamline._state.table import MemoryTable, Piece
+from streamline._state.table import MemoryTable, Piece, keep
 from streamline._state.timers import Timers
 from streamline._state.ttl import TTL_KINDS, TTL_WINDOW_KINDS, TtlTable, unwrap, wrap
 from streamline.abc import KeyedStore, StateTable, Timer
@@ -99,7 +98,9 @@ class SubtaskState:
         )
         before = self._last if self._last is not None and not self._last.done.is_set() else None
         tables = [self.timers.event.table, self.timers.processing.table, *self.store.tables()]
-        self._last = Capture(header, tables, self.operator_store.capture(), before)
+        self._last = Capture(
+            header, tables, self.operator_store.capture(), before, self.timers.current_processing_time()
+        )
         return self._last
 
     async def restore(self, snapshots: Sequence[SubtaskSnapshot]) -> None:
@@ -324,10 +325,4 @@ def _decode(block: bytes, classes: Classes, owns: Callable[[Any], bool] | None) 
     spaces, counts = (columns[0], columns[1]) if len(columns) == 4 else (None, None)
     if owns is None:
         return spaces, counts, keys, values
-    kept = list(map(owns, keys))
-    if counts is not None:
-        ends = list(accumulate(counts))
-        counts = [sum(kept[end - count : end]) for end, count in zip(ends, counts)]
-        used = [c > 0 for c in counts]
-        spaces, counts = list(compress(spaces or (), used)), list(compress(counts, used))
-    return spaces, counts, list(compress(keys, kept)), list(compress(values, kept))
+    return keep(list(map(owns, keys)), spaces, counts, keys, values)

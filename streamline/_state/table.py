@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, MutableMapping
-from itertools import islice
+from itertools import accumulate, compress, islice
 from typing import Any, Final
 
 from streamline._core.copying import copy_value
 from streamline._core.declare import StateSpec
 from streamline._state.overlay import Overlay
 
-__all__ = ("MemoryTable", "Piece")
+__all__ = ("MemoryTable", "Piece", "keep")
 
 #: A mapping below this size is copied while a capture is open, a larger one gets an overlay.
 _SMALL: Final = 256
@@ -133,6 +133,18 @@ class MemoryTable:
         if self.spec.namespaced:
             return sum(map(len, data.values()))
         return len(data)
+
+
+def keep(
+    kept: list[bool], spaces: list[Any] | None, counts: list[int] | None, keys: list[Any], values: list[Any]
+) -> Piece:
+    """A piece without the entries for which `kept` is false."""
+    if counts is not None:
+        ends = list(accumulate(counts))
+        counts = [sum(kept[end - count : end]) for end, count in zip(ends, counts)]
+        used = [c > 0 for c in counts]
+        spaces, counts = list(compress(spaces or (), used)), list(compress(counts, used))
+    return spaces, counts, list(compress(keys, kept)), list(compress(values, kept))
 
 
 def _runs(

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 from streamline._core.declare import StateSpec, TtlSpec
 from streamline._core.time import Clock
 from streamline._state.handles import KINDS, WINDOW_KINDS, ListHandle, MapHandle, _Windowed
+from streamline._state.table import Piece, keep
 from streamline.abc import KeyedStore, StateTable
 
-__all__ = ("TTL_KINDS", "TTL_WINDOW_KINDS", "TtlTable", "unwrap", "wrap")
+__all__ = ("TTL_KINDS", "TTL_WINDOW_KINDS", "TtlTable", "unwrap", "without_expired", "wrap")
 
 _ABSENT: Final = object()
 
@@ -38,6 +39,23 @@ def unwrap(kind: str, value: Any) -> Any:
     if kind == "map":
         return {k: v for k, (_, v) in value.items()}
     return value[1]
+
+
+def without_expired(spec: StateSpec, piece: Piece, now: int) -> Piece:
+    """Entries for a snapshot: only what is alive, where the spec asks for that."""
+    ttl = spec.ttl
+    if ttl is None or not ttl.cleanup_in_snapshot:
+        return piece
+    spaces, counts, keys, values = piece
+    oldest = now - ttl.millis
+    match spec.kind:
+        case "list":
+            values = [[e for e in value if e[0] > oldest] for value in values]
+        case "map":
+            values = [{k: e for k, e in value.items() if e[0] > oldest} for value in values]
+        case _:
+            values = [value if value[0] > oldest else None for value in values]
+    return keep(list(map(bool, values)), spaces, counts, keys, values)
 
 
 class TtlTable:
