@@ -1,0 +1,21 @@
+"""Formats of records: bytes to values and back."""
+
+from __future__ import annotations
+
+from streamline.connectors.formats.base import (
+    DeserializationException,
+    DeserializationSchema,
+    SerializationSchema,
+)
+from streamline.connectors.formats.json import JsonDeserializationSchema, JsonSerializationSchema
+from streamline.connectors.formats.text import BytesSchema, SimpleStringSchema
+
+__all__ = (
+    "BytesSchema",
+    "DeserializationException",
+    "DeserializationSchema",
+    "JsonDeserializationSchema",
+    "JsonSerializationSchema",
+    "SerializationSchema",
+    "SimpleStringSchema",
+)
