@@ -15,11 +15,10 @@ Entry points
 All raise `SqlParserException` (with `line`, `column`, both from 1) for what is not a sentence of the dialect, and
 `ValidationException` for a sentence that is one but that streamline, like Flink, does not go on with.
 
-How: `lexer.py` cuts the text into tokens by Flink's lexical rules, a recursive-descent parser with Flink's grammar,
+How: `lexer.py` cuts the text into tokens by Flink's lexical rules; a recursive-descent parser with Flink's grammar,
 precedences and reserved words (`expressions.py`, `functions.py`, `tables.py`, `queries.py`, `ddl.py`, ...) builds the
 tree. The tree is of sqlglot's own node classes: nothing is subclassed, so the compiled and the pure sqlglot give the
-same. sqlglot's parser is not used: it takes other precedences (`a = b IS NULL`, `a || b + c`, `NOT a IN b`), reads
-functions by other databases' signatures, accepts much that Flink refuses, and its recursion has no guard.
+same. Why the grammar is ours and not sqlglot's: `docs/decisions/0006-own-sql-grammar.md`.
 
 # The tree: what the binder gets
 
@@ -31,8 +30,8 @@ Rules that hold everywhere
 * `locate(node)` is where a node was written (a `Span`), `error_at(node, message)` the `ValidationException` that names
   and underlines it, `text_of(node)` the text it was written as. A printed tree (`.sql()`) is for debugging only:
   without parentheses it need not mean the same.
-* A chain of AND, of OR and of UNION ALL is a balanced tree (500 terms are 9 levels), operands in order; all else
-  associates to the left. Depth is guarded: a tree is at most `MAX_DEPTH` levels deep, more is a `SqlParserException`.
+* A chain of AND, of OR, of `||` and of UNION ALL is a balanced tree (500 terms are 9 levels), operands in order; all
+  else associates to the left. Depth is guarded: a tree is at most `MAX_DEPTH` levels deep, more is a `SqlParserException`.
 * Values that are not nodes sit in `args` where said so below (tuples, frozen dataclasses): use them as they are.
 
 ## Expressions
@@ -52,17 +51,18 @@ Rules that hold everywhere
 | `f(a, b)` | `exp.Anonymous(this="f", expressions=[...])`, **all** functions, aggregates included, the name as written. `cat.db.f(a)` has `path=("cat", "db")` in `args` |
 | `f(x => 1, y => DEFAULT)` | arguments are `exp.Kwarg(this=Identifier, expression=...)`; DEFAULT is `exp.Var("DEFAULT")` |
 | `COUNT(*)`, `COUNT()` | `expressions=[exp.Star()]`, `[]` |
+| `f(TABLE t)`, `f((SELECT 1) PARTITION BY a)`, `f(SELECT 1)` | a table argument (see Tables); a bare query is an `exp.Subquery` |
 | `f(DISTINCT a, b)` | `expressions=[exp.Distinct(expressions=[a, b])]`; ALL leaves no trace |
 | `f(x) IGNORE NULLS`, `RESPECT NULLS` | `exp.IgnoreNulls(this=call)`, `exp.RespectNulls(this=call)` |
 | `f(x) WITHIN GROUP (ORDER BY y)` | `exp.WithinGroup(this=call, expression=exp.Order)` |
-| `f(x ORDER BY y)` | the same |
+| `ARRAY_AGG(x ORDER BY y)` | the same; of other functions it is refused |
 | `f(x) FILTER (WHERE c)` | `exp.Filter(this=call, expression=exp.Where(this=c))` |
 | `… OVER (PARTITION BY p ORDER BY o ROWS …)` | `exp.Window(this=<call, Filter, ...>, partition_by=[...], order=exp.Order or None, spec=exp.WindowSpec or None, alias=Identifier or None)`: alias is the named window that is used (`OVER w`, `OVER (w ROWS …)`) |
-| frame | `exp.WindowSpec(kind="ROWS" or "RANGE", start, start_side, end, end_side)`: start and end are "UNBOUNDED", "CURRENT ROW" or an expression; sides "PRECEDING", "FOLLOWING", None for CURRENT ROW; `end` is "CURRENT ROW" where only a start was written; `exclude` is None, `allow_partial` False only for DISALLOW PARTIAL |
+| frame | `exp.WindowSpec(kind="ROWS" or "RANGE", start, start_side, end, end_side)`: start and end are "UNBOUNDED", "CURRENT ROW" or an expression; sides "PRECEDING", "FOLLOWING", None for CURRENT ROW; `end` is "CURRENT ROW" where only a start was written; `allow_partial` is False only for DISALLOW PARTIAL |
 | `CAST(x AS T)`, `TRY_CAST` | `exp.Cast`, `exp.TryCast` with `this`; the type is `cast_type(node)`, a `_core.types.DataType` |
 | `CASE` | `exp.Case(this=operand or None, ifs=[exp.If(this=condition, true=value)], default=... or None)` |
 | `CASE x WHEN 1, 2 THEN` | `If.this` is an `exp.Tuple` of the values |
-| `ROW(a, b)`, `(a, b)` | `exp.Tuple` |
+| `ROW(a, b)`, `(a, b)`, `ROW(a)` | `exp.Tuple` |
 | `ARRAY[a]`, `MAP[k, v]` | `exp.Array(expressions)`, `exp.Map(keys=exp.Array, values=exp.Array)`; empty ones too |
 | `a[i]` | `exp.Bracket(this, expressions=[i])`, i as written (Flink counts from 1) |
 | `(SELECT …)` | `exp.Subquery(this=query)` |
@@ -94,8 +94,8 @@ Functions with a syntax of their own are `exp.Anonymous` with a fixed order of a
 | `JSON_VALUE(j, p RETURNING T DEFAULT d ON EMPTY ERROR ON ERROR)` | `j, p`, then `Kwarg(Var("RETURNING"), <a Cast of NULL: cast_type>)`, `Kwarg(Var("ON EMPTY" or "ON ERROR"), Var("NULL" or "ERROR") or Kwarg(Var("DEFAULT"), d))` where written |
 | `JSON_QUERY(j, p RETURNING T WITH CONDITIONAL WRAPPER EMPTY ARRAY ON EMPTY …)` | the same; `Kwarg(Var("WRAPPER"), Var("WITHOUT", "CONDITIONAL" or "UNCONDITIONAL"))`; behaviours NULL, ERROR, EMPTY ARRAY, EMPTY OBJECT |
 | `JSON_EXISTS(j, p TRUE ON ERROR)` | `j, p[, Kwarg(Var("ON ERROR"), Var("TRUE", "FALSE", "UNKNOWN" or "ERROR"))]` |
-| `JSON_OBJECT([KEY] k VALUE v, … ABSENT ON NULL)`, `JSON_OBJECTAGG` | `exp.JSONKeyValue(this=k, expression=v)…`, then `Kwarg(Var("ON NULL"), Var("NULL" or "ABSENT"))` where written |
-| `JSON_ARRAY(a, b NULL ON NULL)`, `JSON_ARRAYAGG` | the values, then the same |
+| `JSON_OBJECT([KEY] k VALUE v, k: v, … ABSENT ON NULL)`, `JSON_OBJECTAGG` | `exp.JSONKeyValue(this=k, expression=v)…`, then `Kwarg(Var("ON NULL"), Var("NULL" or "ABSENT"))` where written |
+| `JSON_ARRAY(a, b NULL ON NULL)`, `JSON_ARRAYAGG` | the values, then the same. `v FORMAT JSON` is `exp.FormatJson(this=v)` wherever JSON values stand |
 | `DESCRIPTOR(a, b)` | `Identifier…`, not columns |
 | `PREV(x, n)`, `FIRST(x)`, `RUNNING LAST(x)`, `FINAL …` | plain calls; RUNNING and FINAL are `Anonymous("RUNNING", [call])` |
 
@@ -110,6 +110,7 @@ A *query* is `exp.Select`, `exp.Union`, `exp.Intersect`, `exp.Except` or `exp.Va
 * `exp.Union / Intersect / Except`: `this`, `expression`, `distinct` True or False (ALL). An operand in parentheses
   is just that query, with its own `order` and `limit`. MINUS is EXCEPT.
 * `exp.Values`: `expressions` are `exp.Tuple`s, one a row, also for rows of one value. `TABLE t` is `SELECT * FROM t`.
+* Clauses around a query in brackets that has such clauses itself make `SELECT * FROM (query)` of it.
 * `with_`: `exp.With(expressions=[exp.CTE(this=query, alias=exp.TableAlias(this, columns))], recursive=bool)`.
 * `group`: `exp.Group(expressions=[...], distinct=bool)`: in the written order expressions, `exp.Rollup(expressions)`,
   `exp.Cube(expressions)`, `exp.GroupingSets(expressions)`; their items are expressions, `exp.Tuple`s (`()` is an empty
@@ -121,9 +122,9 @@ A *query* is `exp.Select`, `exp.Union`, `exp.Intersect`, `exp.Except` or `exp.Va
 ## Tables
 
 `FROM x JOIN y ON … , z` is `from_.this` followed by `joins` in order, each `exp.Join(this=<table>, side, kind, method,
-on, using)`. A table that is itself a join (`a JOIN (b JOIN c ON …) ON …`, or `a, b JOIN c` where the join binds
-tighter) has the inner joins in its own `args["joins"]`: bind a table, then fold its `joins` over it; do the same for
-each `join.this`.
+on, using)`. As in Flink a comma is a join like any other, from left to right. A table that is a join in brackets (`a JOIN (b
+JOIN c ON …) ON …`) has the inner joins in its own `args["joins"]`: bind a table, then fold its `joins` over it; do the
+same for each `join.this`.
 
 * `Join.kind` is CROSS (comma and CROSS JOIN), INNER, or OUTER with `side` LEFT, RIGHT or FULL; `method` is NATURAL or
   None; `using` a list of Identifiers.
@@ -139,12 +140,12 @@ each `join.this`.
 | `(VALUES (1, 2)) AS q(a, b)` | `exp.Subquery(this=exp.Values, alias)` |
 | `UNNEST(x) WITH ORDINALITY AS u(a, n)` | `exp.Unnest(expressions=[x], alias, offset=True or False)` |
 | `TABLE(f(…)) AS T(a)`, `f(…) AS T(a)`, `LATERAL TABLE(f(…)) AS T(a)` | `exp.Lateral(this=exp.Anonymous, alias, lateral=bool)`: all window and table functions |
-| an argument `TABLE t`, `TABLE t PARTITION BY k ORDER BY o`, `TABLE(SELECT …) PARTITION BY k`, `(SELECT …) PARTITION BY k` | `exp.TableFromRows(this=exp.Table or exp.Subquery, partition_by=[...], order=exp.Order or None)`, inside `exp.Kwarg` for `DATA => TABLE t`. A bare `(SELECT …)` argument is an `exp.Subquery` |
+| an argument `TABLE t`, `TABLE t PARTITION BY k ORDER BY o`, `TABLE t PARTITION BY (a, b)`, `(SELECT …) PARTITION BY k` | `exp.TableFromRows(this=exp.Table or exp.Subquery, partition_by=[...], order=exp.Order or None)`, inside `exp.Kwarg` for `DATA => TABLE t`. A bare `(SELECT …)` argument is an `exp.Subquery` |
 | `t MATCH_RECOGNIZE (…) AS m` | `exp.MatchRecognize(this=<table>, partition_by, order, measures=[exp.Alias…], rows=None, "ONE ROW PER MATCH" or "ALL ROWS PER MATCH", after=AfterMatch or None, pattern=<pattern>, strict_start, strict_end, within=expression or None, subset, define=[exp.Alias…], alias)` |
 
 `AfterMatch`, the pattern tree and SUBSET are the frozen dataclasses of `pattern.py`. In MEASURES and DEFINE `A.price`
 is `exp.Column(this=price, table=A)`.
-"""
+"""  # noqa: E501 - tables
 
 from __future__ import annotations
 

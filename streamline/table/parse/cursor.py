@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from difflib import get_close_matches
 from typing import Any, Final, NoReturn, TypeVar
 
 import sqlglot.expressions as exp
 
-from streamline.errors import SqlParserException
 from streamline.table.parse.keywords import RESERVED
 from streamline.table.parse.lexer import Token, tokenize
 from streamline.table.parse.source import SPAN, Source, Span, error_at, syntax_error
@@ -18,6 +18,25 @@ __all__ = ("MAX_DEPTH", "Cursor")
 MAX_DEPTH: Final = 200
 
 T = TypeVar("T")
+
+#: Words that a misspelt one is compared with.
+_CLAUSES: Final = tuple(
+    word
+    for line in (
+        "SELECT FROM WHERE GROUP HAVING QUALIFY WINDOW ORDER LIMIT OFFSET FETCH UNION INTERSECT EXCEPT JOIN",
+        "INNER LEFT RIGHT FULL CROSS NATURAL UNNEST LATERAL TABLE VALUES DISTINCT BETWEEN PARTITION INTERVAL",
+        "CREATE ALTER DROP INSERT INTO OVERWRITE DESCRIBE EXPLAIN EXECUTE STATEMENT TEMPORARY VIEW FUNCTION",
+        "CATALOG DATABASE WATERMARK PRIMARY METADATA VIRTUAL COMMENT PARTITIONED EXISTS MATCH_RECOGNIZE",
+    )
+    for word in line.split()
+)
+#: Words that end a list, so that a name was most likely forgotten before them.
+_STRUCTURE: Final = frozenset(("FROM", "WHERE", "SELECT", "AS", "ON", "AND", "OR", "BY", "JOIN", "THEN", "WHEN", "END"))
+
+_NO_FUNCTION: Final = {
+    "DAY": "There is no function DAY; write DAYOFMONTH(x) or EXTRACT(DAY FROM x).",
+    "CORR": "The aggregate CORR is not supported.",
+}
 
 #: More alternatives than this are not listed in an error.
 _MANY = 8
@@ -193,29 +212,43 @@ class Cursor:
         """Raise for the token that comes next."""
         token = self.token
         if not message:
-            what = "the end of the text" if token.kind == "end" else repr_token(self.source, token)
-            message = f"unexpected {what}{self._expected()}"
-            if token.kind == "word" and token.key in RESERVED and "an identifier" in self._tried_here():
-                advice = advice or f"{token.value} is a reserved word; as a name it is written `{token.value}`."
-            elif token.key == '"':
-                advice = advice or "Identifiers are quoted by backticks, strings by apostrophes."
-            elif token.key == "!=":
-                advice = advice or "Not equal is written <>."
-        end = max(token.end, token.start + 1)
-        raise syntax_error(Span(self.source, min(token.start, max(0, len(self.source.text))), end), message, advice)
-
-    def _tried_here(self) -> list[str]:
-        return self._tried if self._tried_at == self.at else []
+            text = self.source.text[token.start : token.end]
+            shown = f"'{text}'" if len(text) <= 40 else f"'{text[:37]}…'"
+            message = f"unexpected {'end of the text' if token.kind == 'end' else shown}{self._expected()}"
+            advice = advice or self._advice(token)
+        raise syntax_error(Span(self.source, token.start, max(token.end, token.start + 1)), message, advice)
 
     def _expected(self) -> str:
-        tried = list(dict.fromkeys(self._tried_here()))
-        if not tried or len(tried) > _MANY:
+        tried = list(dict.fromkeys(self._tried)) if self._tried_at == self.at else []
+        if len(tried) > _MANY:
             # A list of all that may continue an expression helps nobody; a closing bracket or comma among it does.
             tried = [t for t in tried if t in (")", "]", "}", ">", "an identifier", "a string")]
         if not tried:
             return ""
-        shown = [t if t[0].islower() or t[0].isalpha() else f"'{t}'" for t in tried]
+        shown = [t if t[0].isalpha() else f"'{t}'" for t in tried]
         return "; expected " + (shown[0] if len(shown) == 1 else ", ".join(shown[:-1]) + " or " + shown[-1])
+
+    def _advice(self, token: Token) -> str:
+        """What the writer may have meant."""
+        if token.key == '"':
+            return "Identifiers are quoted by backticks, strings by apostrophes."
+        if token.key == "!=":
+            return "Not equal is written <>."
+        if token.kind == "word" and token.key in RESERVED:
+            follows = self.ahead(1).key
+            if follows == "(":
+                return _NO_FUNCTION.get(token.key, f"{token.value} is a reserved word and names no function.")
+            wants_name = self._tried_at == self.at and "an identifier" in self._tried
+            if wants_name and token.key not in _STRUCTURE and not (token.key in ("GROUP", "ORDER") and follows == "BY"):
+                return f"{token.value} is a reserved word; as a name it is written `{token.value}`."
+            return ""
+        # A misspelt keyword was often taken for a name, and the word after it is what does not fit.
+        for word in (token, self.tokens[self.at - 1] if self.at else token):
+            if word.kind == "word" and word.key not in RESERVED:
+                close = get_close_matches(word.key, _CLAUSES, 1, 0.75)
+                if close and close[0] != word.key:
+                    return f"Did you mean {close[0]} instead of {word.value}?"
+        return ""
 
     def fail_at(self, start: int, message: str, advice: str = "") -> NoReturn:
         """Raise a syntax error for what was read from the token of index `start` on."""
@@ -236,12 +269,3 @@ class Cursor:
         if self.token.kind != "end":
             self._wanted("the end")
             self.fail()
-
-
-def repr_token(source: Source, token: Token) -> str:
-    text = source.text[token.start : token.end]
-    return f"'{text}'" if len(text) <= 40 else f"'{text[:37]}…'"
-
-
-#: What a failed reading raises.
-SyntaxFailure = SqlParserException

@@ -29,7 +29,7 @@ from streamline.table.parse.keywords import CALLABLE, CONTEXT, RESERVED
 from streamline.table.parse.lexer import Token
 from streamline.table.parse.source import SPAN, Span, locate
 
-__all__ = ("ExpressionParser", "balanced")
+__all__ = ("AFTER_QUERY", "ExpressionParser", "balanced")
 
 _BINARY: Final[dict[str, tuple[int, type[exp.Expression]]]] = {
     "OR": (22, exp.Or),
@@ -72,7 +72,8 @@ _UNSUPPORTED: Final = {
 }
 
 _SET_OPERATORS: Final = ("UNION", "INTERSECT", "EXCEPT", "MINUS")
-_AFTER_QUERY: Final = (*_SET_OPERATORS, "ORDER", "LIMIT", "OFFSET", "FETCH")
+#: Words that go on with a query after one in brackets.
+AFTER_QUERY: Final = (*_SET_OPERATORS, "ORDER", "LIMIT", "OFFSET", "FETCH")
 
 
 def balanced(
@@ -213,7 +214,7 @@ class ExpressionParser(FunctionParser):
                 if word == "SIMILAR":
                     self.need("TO")
                 kind = exp.Like if word == "LIKE" else exp.SimilarTo
-                node = self._binary(kind, left, self.expression(_RANGE + 1))
+                node = self._binary(kind, left, self.expression(_RANGE))  # to the right
                 if self.take("ESCAPE"):
                     node = self._from(exp.Escape(this=node, expression=self.expression(_RANGE + 1)), left)
                 return self._negated(node, negate, left)
@@ -247,7 +248,7 @@ class ExpressionParser(FunctionParser):
             self.need(")")
             return self.mark(exp.Subquery(this=query), start)
         first = self.expression()
-        if isinstance(first, exp.Subquery) and self.token.key in _AFTER_QUERY:
+        if isinstance(first, exp.Subquery) and self.token.key in AFTER_QUERY:
             query = self.continue_query(first.this)
             self.need(")")
             return self.mark(exp.Subquery(this=query), start)
@@ -277,7 +278,7 @@ class ExpressionParser(FunctionParser):
                 index = self.expression()
                 self.need("]")
                 node = self.mark(exp.Bracket(this=node, expressions=[index]), start)
-            elif self.token.key == "." and not isinstance(node, exp.Column):
+            elif self.token.key == ".":
                 self.at += 1
                 node = self._field_or_method(node, start)
             else:

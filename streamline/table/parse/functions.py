@@ -263,8 +263,6 @@ class FunctionParser(TypeParser):
         first = self.expression()
         if self.take("FROM"):
             return self._close(key, [flag, first, self.expression()], start)
-        if side is not None:
-            self.need("FROM")
         return self._close(key, [flag, blank, first], start)
 
     def _position(self, key: str, start: int) -> exp.Expression:

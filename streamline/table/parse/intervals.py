@@ -84,7 +84,7 @@ class IntervalValue:
 
 def parse_qualifier(text: str) -> Qualifier:
     """A qualifier back from its canonical text, as it stands in an Interval node."""
-    found = re.fullmatch(r"([A-Z]+)(?:\((\d+)(?:, (\d+))?\))?(?: TO ([A-Z]+)(?:\((\d+)\))?)?", text)
+    found = re.fullmatch(r"([A-Z]+)(?:\(([0-9]+)(?:, ([0-9]+))?\))?(?: TO ([A-Z]+)(?:\(([0-9]+)\))?)?", text)
     if found is None:
         raise ValueError(text)
     start, precision, fraction, end, end_fraction = found.groups()
@@ -132,13 +132,13 @@ def parse_interval(text: str, qualifier: Qualifier) -> IntervalValue:
 
 
 def _pattern(q: Qualifier) -> str:
-    lead = rf"(?P<sign>[+-]?)(?P<{q.start}>\d+)"
+    lead = rf"(?P<sign>[+-]?)(?P<{q.start}>[0-9]+)"
     if q.year_month:
-        return lead + (r"-(?P<MONTH>\d{1,2})" if q.end else "")
+        return lead + (r"-(?P<MONTH>[0-9]{1,2})" if q.end else "")
     if q.end is not None:
         inner = _FIELDS[_FIELDS.index(q.start) + 1 : _FIELDS.index(q.end) + 1]
-        lead += "".join(rf"{_SEPARATOR[unit]}(?P<{unit}>\d{{1,2}})" for unit in inner)
-    return lead + (r"(?:\.(?P<fraction>\d+))?" if q.last == "SECOND" else "")
+        lead += "".join(rf"{_SEPARATOR[unit]}(?P<{unit}>[0-9]{{1,2}})" for unit in inner)
+    return lead + (r"(?:\.(?P<fraction>[0-9]+))?" if q.last == "SECOND" else "")
 
 
 def _example(q: Qualifier) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from typing import Final, NoReturn
 
-from streamline.errors import SqlParserException
 from streamline.table.parse.source import Source, Span, syntax_error
 
 __all__ = ("MAX_NESTING", "Token", "tokenize")
@@ -225,6 +224,3 @@ _ADVICE = {
     "@": "Variables are not part of this dialect.",
     "\\": "A backslash has no meaning outside of strings.",
 }
-
-#: What the lexer raises.
-LexicalError = SqlParserException

@@ -80,7 +80,8 @@ class QueryParser(TableParser):
 
     def _intersection(self, first: exp.Expression | None = None) -> exp.Expression:
         left = self._simple_query() if first is None else first
-        while self.take("INTERSECT"):
+        while self.token.key == "INTERSECT":
+            self.at += 1
             distinct = self.take_one("ALL", "DISTINCT") != "ALL"
             left = self._combined(exp.Intersect, left, self._simple_query(), distinct)
         return left
@@ -180,8 +181,8 @@ class QueryParser(TableParser):
 
     def _select(self, start: int) -> exp.Expression:
         hints = self.table_hints()
-        if self.take("STREAM"):
-            self.refuse(self.at - 1, "SELECT STREAM is not supported: every query is a stream.")
+        if self.token.key == "STREAM":
+            self.refuse(self.at, "SELECT STREAM is not supported: every query is a stream.")
         at = self.at
         distinct = None
         if self.take_one("DISTINCT", "ALL") == "DISTINCT":

@@ -65,7 +65,7 @@ class Span:
         return self.source.position(self.start)[1]
 
     def __str__(self) -> str:
-        """Flink's wording: `line 1, column 3`, or `From line 1, column 3 to line 1, column 7`."""
+        """Flink's wording: `At line 1, column 3`, or `From line 1, column 3 to line 1, column 7`."""
         line, column = self.source.position(self.start)
         end_line, end_column = self.source.position(max(self.start, self.end - 1))
         if (line, column) == (end_line, end_column):

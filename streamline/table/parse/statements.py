@@ -1,6 +1,7 @@
 """What the front end makes of SQL text: one frozen dataclass a statement.
 
-Names are tuples of their parts as written, unresolved (`("cat", "db", "t")`, `("t",)`). Types are `_core.types.DataType`.
+Names are tuples of their parts as written, unresolved (`("cat", "db", "t")`, `("t",)`). Types are
+`_core.types.DataType`.
 Queries and expressions are sqlglot trees in the shape that the package's docstring fixes, with the text they were
 written as: `SHOW CREATE`, `DESCRIBE` and views keep text, never a printed tree.
 """

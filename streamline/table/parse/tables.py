@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import sqlglot.expressions as exp
 
-from streamline.table.parse.expressions import _AFTER_QUERY as AFTER_QUERY
+from streamline.table.parse.expressions import AFTER_QUERY
 from streamline.table.parse.functions import QUERY
 from streamline.table.parse.match import MatchParser
 
@@ -67,7 +67,7 @@ class TableParser(MatchParser):
             return None
         natural = "NATURAL" if self.take("NATURAL") else None
         side = kind = None
-        if self.next_are("CROSS", "APPLY") or self.next_are("OUTER", "APPLY"):
+        if self.token.key in ("CROSS", "OUTER") and self.ahead(1).key == "APPLY":
             self.fail("APPLY is not part of this dialect", "Write JOIN LATERAL TABLE(f(x)) ON TRUE.")
         if self.take("CROSS"):
             kind = "CROSS"
@@ -94,7 +94,7 @@ class TableParser(MatchParser):
         node = self._table_primary(start)
         if self.token.key == "MATCH_RECOGNIZE":
             node = self._alias(self.match_recognize(node, start), start)
-        if self.next_is("TABLESAMPLE"):
+        if self.token.key == "TABLESAMPLE":
             self.refuse(self.at, "TABLESAMPLE is not supported.")
         self.depth -= 1
         return node
@@ -127,7 +127,7 @@ class TableParser(MatchParser):
         return self._alias(node, start)
 
     def _refuse_table_clauses(self) -> None:
-        if self.next_is("EXTEND"):
+        if self.token.key == "EXTEND":
             self.refuse(self.at, "EXTEND is not supported.")
         if self.token.key in ("PIVOT", "UNPIVOT"):
             self.refuse(self.at, f"{self.token.key} is not supported.")
@@ -274,8 +274,9 @@ class TableParser(MatchParser):
 
     def table_hints(self) -> tuple[Hint, ...]:
         """`/*+ … */`, if it comes next."""
-        if not self.take("/*+"):
+        if self.token.key != "/*+":
             return ()
+        self.at += 1
         hints = self.comma_list(self._hint)
         self.need("*/")
         return tuple(hints)

@@ -207,7 +207,10 @@ class TypeParser(Cursor):
 
     def qualifier(self) -> Qualifier:
         """`DAY(3) TO SECOND(2)`."""
-        unit = UNITS[self.need_one(*UNITS)]
+        if self.token.key not in UNITS:
+            self._wanted("SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
+            self.fail()
+        unit = UNITS[self.advance().key]
         precision = fraction = None
         if unit not in ("WEEK", "QUARTER") and self.take("("):
             precision = self.integer()
