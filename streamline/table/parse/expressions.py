@@ -454,10 +454,11 @@ class ExpressionParser(FunctionParser):
         value: exp.Expression
         if self.token.kind == "string":
             value = self._text(at)
-        elif self.tokens[at - 1].key in ("+", "-"):
-            self.string()
         elif self.token.kind == "number":
             value = self.atom()
+        elif at > start + 1:
+            self._wanted("a string")
+            self.fail()
         elif self.token.key == "(":
             value = self._brackets()
         else:

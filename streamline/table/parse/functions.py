@@ -90,26 +90,27 @@ class FunctionParser(TypeParser):
             self.at += 1
             return [self.mark(exp.Star(), start)]
         distinct = self.take_one("DISTINCT", "ALL") == "DISTINCT"
-        found = self.comma_list(self._argument)
+        found = [self._argument()]
+        while self.take(","):
+            found.append(self._argument())
         return [self.mark(exp.Distinct(expressions=found), start)] if distinct else found
 
     def _argument(self) -> exp.Expression:
         start = self.at
+        name = None
         if self.at_name() and self.ahead(1).key == "=>":
             name = self.read_identifier()
             self.need("=>")
-            return self.mark(exp.Kwarg(this=name, expression=self._value()), start)
-        return self._value()
-
-    def _value(self) -> exp.Expression:
+        at = self.at
+        value: exp.Expression
         if self.token.key == "DEFAULT":
-            start = self.at
             self.at += 1
-            return self.var("DEFAULT", start)
-        if self.token.key in QUERY:
-            start = self.at
-            return self.table_argument() or self.mark(exp.Subquery(this=self.query()), start)
-        return self.table_argument() or self.expression()
+            value = self.var("DEFAULT", at)
+        elif self.token.key in QUERY and self.token.key != "TABLE":
+            value = self.mark(exp.Subquery(this=self.query()), at)
+        else:
+            value = self.table_argument() or self.expression()
+        return value if name is None else self.mark(exp.Kwarg(this=name, expression=value), start)
 
     def var(self, word: str, start: int) -> exp.Expression:
         return self.mark(exp.Var(this=word), start)

@@ -179,13 +179,12 @@ class Parser(AlterParser):
         start = self.at
         self.need_one("DESCRIBE", "DESC")
         kind: Literal["TABLE", "CATALOG", "DATABASE", "FUNCTION"] = "TABLE"
-        if self.token.key in ("JOB", "MODEL", "CONNECTION") and self.ahead(1).kind not in ("end", "op"):
+        if self.token.key in ("JOB", "MODEL", "CONNECTION") and self.ahead(1).kind != "end":
             self.unsupported(start, f"DESCRIBE {self.token.key}")
-        if self.token.key == "FUNCTION":
-            self.at += 1
-            kind = "FUNCTION"
-        elif self.token.key in ("CATALOG", "DATABASE") and self.ahead(1).kind in ("word", "quoted"):
-            kind = "CATALOG" if self.advance().key == "CATALOG" else "DATABASE"
+        if (found := self.take_one("CATALOG", "DATABASE", "FUNCTION", "JOB", "MODEL", "CONNECTION")) is not None:
+            if found not in ("CATALOG", "DATABASE", "FUNCTION"):
+                self.fail()
+            kind = "CATALOG" if found == "CATALOG" else "DATABASE" if found == "DATABASE" else "FUNCTION"
         else:
             self.take("TABLE")
         extended = self.take("EXTENDED")

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from streamline._core.types import DataType
-from streamline.errors import SqlParserException, ValidationException
+from streamline.errors import ValidationException
 from streamline.table.parse.lexer import Token, tokenize
 from streamline.table.parse.parser import Parser
-from streamline.table.parse.source import Source
+from streamline.table.parse.source import Source, syntax_error
 from streamline.table.parse.statements import Path, Query, SqlExpression, Statement
 
 __all__ = (
@@ -26,15 +26,17 @@ T = TypeVar("T")
 
 
 def _read(text: str, reader: Callable[[Parser], T], strict_types: bool = False) -> T:
+    parser = Parser(text)
+    parser.strict_types = strict_types
     try:
-        parser = Parser(text)
-        parser.strict_types = strict_types
         found = reader(parser)
         parser.end()
         return found
     except RecursionError:
-        # The guards on depth hold for a stack that is not used up by the caller; here it was.
-        raise SqlParserException("SQL parse failed: nested too deeply for the stack that is left.") from None
+        pass
+    # The guards on depth hold for a stack that the caller has not used up; here it was. Said from outside the handler,
+    # where there is room again.
+    raise syntax_error(parser.span(parser.at), "nested too deeply for the stack that is left")
 
 
 def parse_statement(text: str) -> Statement:
