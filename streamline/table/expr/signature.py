@@ -10,6 +10,7 @@ from streamline._core import types as t
 from streamline._core.types import DataType
 from streamline.errors import ValidationException
 from streamline.table.expr.emitter import Emitter
+from streamline.table.expr.guards import not_null
 from streamline.table.expr.nodes import Call, Expr, Literal
 from streamline.table.expr.registry import ScalarFunction, cast, register
 
@@ -168,10 +169,16 @@ class Function(ScalarFunction):
         sources = [em.value(o) for o in call.operands]
         if self._code is None:
             assert self._helper is not None
-            return em.call(self._helper, *sources)
-        if isinstance(self._code, str):
-            return self._code.format(*sources)
-        return self._code(em, call, *sources)
+            text = em.call(self._helper, *sources)
+        elif isinstance(self._code, str):
+            text = self._code.format(*sources)
+        else:
+            text = self._code(em, call, *sources)
+        return self.checked(em, call, text)
+
+    def checked(self, em: Emitter, call: Call, text: str) -> str:
+        """`text`, with a check where it may be NULL against its type."""
+        return not_null(em, call.type, text, self.name, self.strict and not self.total)
 
 
 def _form_item(item: str) -> str:

@@ -5,10 +5,27 @@ from __future__ import annotations
 from streamline.table.expr.functions import (
     arithmetic,
     cast,
+    collection,
     comparison,
     conditional,
+    hash,
     logic,
+    numeric,
+    regexp,
     string,
+    temporal,
 )
 
-__all__ = ("arithmetic", "cast", "comparison", "conditional", "logic", "string")
+__all__ = (
+    "arithmetic",
+    "cast",
+    "collection",
+    "comparison",
+    "conditional",
+    "hash",
+    "logic",
+    "numeric",
+    "regexp",
+    "string",
+    "temporal",
+)

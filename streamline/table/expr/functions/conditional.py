@@ -12,7 +12,7 @@ from streamline.table.expr.coercion import common_type
 from streamline.table.expr.emitter import Emitter
 from streamline.table.expr.nodes import Call, Expr, Literal
 from streamline.table.expr.registry import ScalarFunction, bind_call, cast, register
-from streamline.table.expr.signature import define, is_null_literal
+from streamline.table.expr.signature import is_null_literal
 
 __all__ = ("CASE",)
 
@@ -164,5 +164,3 @@ register(NullIf())
 register(If())
 register(Extreme("GREATEST", "max"))
 register(Extreme("LEAST", "min"))
-
-define("IS_ALPHA", ["CHARACTER"], t.BOOLEAN, strict=False, nullable=False, code="({0} or '').isalpha()")

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from streamline._core.types import DataType
-from streamline.errors import TableException
 from streamline.table.expr.coercion import integer_range
 from streamline.table.expr.emitter import Emitter
+from streamline.table.expr.guards import not_null
 from streamline.table.expr.nodes import Call, Expr, Literal
 from streamline.table.expr.runtime import numbers
 
@@ -57,30 +57,6 @@ def decimal_result(em: Emitter, type_: DataType, text: str, name: str) -> str:
     unit = em.constant(numbers.decimal_unit(type_.scale), "unit")
     limit = em.constant(numbers.decimal_limit(type_.precision, type_.scale), "limit")
     return not_null(em, type_, em.call(numbers.decimal_fit, text, unit, limit), name, True)
-
-
-def required(value: Any, what: str) -> Any:
-    """The value, which must not be None.
-
-    Raises:
-        TableException: if it is.
-    """
-    if value is None:
-        raise TableException(
-            f"{what} gave NULL for operands that are NOT NULL (a result out of range, or arguments out of range), "
-            f"where its type is NOT NULL. Make an operand nullable, or use TRY_CAST, to get NULL instead."
-        )
-    return value
-
-
-def not_null(em: Emitter, type_: DataType, text: str, name: str, fallible: bool) -> str:
-    """`text`, checked where it may be None although the type says NOT NULL.
-
-    Flink types such calls NOT NULL too, and fails where the NULL reaches a sink.
-    """
-    if type_.nullable or not fallible:
-        return text
-    return em.call(required, text, repr(name))
 
 
 def literal_value(expr: Expr) -> Any:

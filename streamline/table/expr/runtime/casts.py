@@ -213,3 +213,8 @@ def bytes_to_text(data: bytes) -> str:
 def boolean_text(x: bool) -> str:
     """A BOOLEAN as text."""
     return "TRUE" if x else "FALSE"
+
+
+def is_double(text: str) -> bool:
+    """Whether a text can be read as DOUBLE."""
+    return _DOUBLE.fullmatch(text.strip()) is not None
