@@ -192,7 +192,7 @@ def test_cancelling_at_any_moment_ends_within_few_rounds_of_the_loop_and_without
         async with no_leaks(collect=False):
             graph, log = StreamGraph(), []
             steps = [Batch([*range(50)], [*range(50)]), Watermark(20), Barrier(1, 0), Delay(500), Batch([1] * 9)] * 3
-            left, right = source(graph, steps, "left"), source(graph, steps[::-1] + [Delay(10_000)], "right")
+            left, right = source(graph, steps, "left"), source(graph, [*steps[::-1], Delay(10_000)], "right")
             both = operator(graph, Both, left, right, parallelism=parallelism)
             operator(graph, lambda: Log(log), operator(graph, Slow, both, parallelism=parallelism))
             job = await launch(graph, options(clock, parallelism=parallelism, channel_capacity=capacity))
