@@ -366,11 +366,21 @@ class GroupWindow:
         spec: the kind of window and its measures.
         time: position of the time attribute in the input.
         properties: which window columns follow the aggregates: "start", "end", "rowtime", "proctime".
+        early, late: delay (ms) of results before and after the end of the window; None: none, 0: with every row.
+        lateness: how long (ms) a window is kept after its end.
     """
 
     spec: WindowSpec
     time: int
     properties: tuple[str, ...] = ()
+    early: int | None = None
+    late: int | None = None
+    lateness: int = 0
+
+    @property
+    def emits_updates(self) -> bool:
+        """Whether a window's result may be sent more than once."""
+        return self.early is not None or self.late is not None
 
 
 @dataclass(frozen=True)

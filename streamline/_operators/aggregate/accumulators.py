@@ -95,7 +95,9 @@ def single_value(count: int, value: Any) -> Any:
         TableException: it has more than one row.
     """
     if count > 1:
-        raise TableException("SingleValueAggFunction received more than one element: a scalar sub-query may give one row")
+        raise TableException(
+            "SingleValueAggFunction received more than one element: a scalar sub-query may give one row"
+        )
     return value if count == 1 else None
 
 

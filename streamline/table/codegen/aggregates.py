@@ -274,12 +274,7 @@ class FirstLast(Code):
 class ListAgg(Code):
     @property
     def separator(self) -> str:
-        if len(self.call.args) > 1:
-            literal = self.call.args[1]
-            if not isinstance(literal, Literal):
-                raise TableException("LISTAGG: the separator has to be a literal")
-            return str(literal.value)
-        return ","
+        return str(dict(self.call.options).get("separator", ","))
 
     def slots(self) -> tuple[Slot, ...]:
         if self.retracting:
@@ -334,7 +329,7 @@ class ArrayAgg(Code):
 
     @property
     def ignores_null(self) -> bool:
-        return "IGNORE NULLS" in self.call.options
+        return dict(self.call.options).get("nulls") == "IGNORE"
 
     def add(self, site: Site) -> None:
         w, value = site.writer, site.args[0]

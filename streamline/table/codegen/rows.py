@@ -18,7 +18,7 @@ from streamline._core.types import DataType
 from streamline.errors import TableException
 from streamline.table.codegen.expressions import ExpressionCompiler
 from streamline.table.expr.context import EvalContext
-from streamline.table.expr.nodes import Expr, InputRef, input_refs, rewrite, walk
+from streamline.table.expr.nodes import Expr, InputRef, input_refs, rewrite
 from streamline.table.logical import RowShape
 
 __all__ = ("LoopReader", "Rows", "names_in")
@@ -38,6 +38,7 @@ class Rows:
         kind: source of the kind over `r`; None: `Batch.kinds`.
         insert_only: all rows are INSERT.
         element: the class of the records where they can leave as they are, see `RowShape.element`.
+        check: a record whose kind is not INSERT is an error.
     """
 
     base: tuple[str, ...]
@@ -49,6 +50,7 @@ class Rows:
     kind: str | None = None
     insert_only: bool = True
     element: Any = None
+    check: bool = False
 
     @classmethod
     def of_tuples(cls, types: Sequence[DataType], insert_only: bool) -> Rows:
@@ -79,6 +81,7 @@ class Rows:
             kind=shape.kind,
             insert_only=shape.changelog.is_insert_only,
             element=shape.element,
+            check=shape.checked_insert_only and shape.kind is not None,
         )
 
     def inline(self, expr: Expr) -> Expr:
@@ -99,11 +102,19 @@ class Rows:
         """Whether the records are tuples that are seen as they are."""
         return (
             self.condition is None
+            and not self.check
             and len(self.exprs) == len(self.base)
             and all(isinstance(e, InputRef) and e.index == i for i, e in enumerate(self.exprs))
             and all(b == f"r[{i}]" for i, b in enumerate(self.base))
             and self.kind is None
         )
+
+    def reads_timestamp(self, exprs: Iterable[Expr]) -> bool:
+        """Whether expressions over the columns seen need the record's timestamp."""
+        used: set[int] = set()
+        for e in exprs:
+            used |= input_refs(self.inline(e))
+        return "t" in names_in(self.base[i] for i in used if self.base[i])
 
     @property
     def is_untouched(self) -> bool:
@@ -195,8 +206,7 @@ class LoopReader:
 
     def condition(self) -> str | None:
         """Source of the filter, truthy where a row is seen."""
-        condition = self.rows.condition
-        return None if condition is None else self.compiler.emit_condition(condition, self.column)
+        return self.filtered(())[0]
 
     def value(self, expr: Expr) -> str:
         """Source of an expression over the columns seen, in inner form."""
@@ -208,7 +218,12 @@ class LoopReader:
 
     def filtered(self, exprs: Sequence[Expr]) -> tuple[str | None, list[str]]:
         """Sources of the filter, and of expressions that are only computed behind it."""
-        return self.compiler.emit_filtered(self.rows.condition, [self.seen(e) for e in exprs], self.column)
+        rows = self.rows
+        test, sources = self.compiler.emit_filtered(rows.condition, [self.seen(e) for e in exprs], self.column)
+        if rows.check:
+            check = self.compiler.call(is_insert, rows.kind or "", "r")
+            test = check if test is None else f"{check} and {test}"
+        return test, sources
 
     def milliseconds(self, expr: Expr) -> str:
         """Source of the epoch milliseconds of a timestamp over the columns seen, None for NULL."""
@@ -229,11 +244,6 @@ class LoopReader:
         sources = [self.rows.base[i] for i in self._used]
         sources += [m for i in self._used if (m := self.rows.millis[i]) is not None]
         return "t" in names_in(s for s in sources if s)
-
-    def needs_timestamp_for(self, exprs: Iterable[Expr]) -> bool:
-        """Whether these expressions (over base columns) read the record's timestamp."""
-        used = set().union(*(input_refs(e) for e in exprs), set())
-        return "t" in names_in(self.rows.base[i] for i in used if self.rows.base[i])
 
     def head(self, with_kind: bool) -> tuple[list[str], str]:
         """Lines before the loop, and `for r in values`; called after all sources were written.
@@ -258,10 +268,15 @@ class LoopReader:
         return lines, f"for {', '.join(targets)} in zip({', '.join(iterables)})"
 
 
-def contains_call(exprs: Iterable[Expr], names: frozenset[str]) -> bool:
-    """Whether a function of one of these names is called anywhere in the expressions."""
-    return any(
-        not isinstance(n, InputRef) and getattr(getattr(n, "function", None), "name", "") in names
-        for e in exprs
-        for n in walk(e)
-    )
+def is_insert(kind: RowKind, record: Any) -> bool:
+    """True.
+
+    Raises:
+        TableException: the kind is not INSERT.
+    """
+    if kind is not RowKind.INSERT:
+        raise TableException(
+            "Error during input conversion. Conversion expects insert-only records but DataStream API record contains: "
+            f"{kind.name}. The record is {record!r}; use ChangelogMode.all() or upsert() for a changelog"
+        )
+    return True

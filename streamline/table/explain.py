@@ -1,0 +1,265 @@
+"""Plans as text: the tree of the query, of the optimised plan and of what is executed, as Flink prints them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from streamline._core.changes import RowKind
+from streamline.table import logical as L
+from streamline.table import physical as P
+from streamline.table.expr.nodes import AggCall, Expr, InputRef, Literal, rewrite
+
+__all__ = ("digest", "logical_text", "physical_text")
+
+
+def _named(expr: Expr, names: Sequence[str]) -> str:
+    """An expression with the names of columns."""
+    return str(rewrite(expr, lambda e: InputRef(e.index, e.type, names[e.index]) if isinstance(e, InputRef) else None))
+
+
+def _call(call: AggCall, names: Sequence[str]) -> str:
+    args = ", ".join(_named(a, names) for a in call.args) or ("*" if call.name == "COUNT" else "")
+    text = f"{call.name}({'DISTINCT ' if call.distinct else ''}{args})"
+    return text if call.filter is None else f"{text} FILTER {_named(call.filter, names)}"
+
+
+def _select(exprs: Sequence[Expr], names: Sequence[str], inputs: Sequence[str]) -> str:
+    parts = []
+    for e, n in zip(exprs, names):
+        text = _named(e, inputs)
+        parts.append(text if text == n else f"{text} AS {n}")
+    return ", ".join(parts)
+
+
+def _duration(millis: int) -> str:
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000)):
+        if millis % size == 0:
+            return f"{millis // size} {unit}"
+    return f"{millis} ms"
+
+
+def window_text(spec: L.WindowSpec, source: str) -> str:
+    """A window as explain prints it."""
+    inner = [source]
+    match spec.kind:
+        case "TUMBLE":
+            inner.append(f"size=[{_duration(spec.size)}]")
+        case "HOP":
+            inner += [f"size=[{_duration(spec.size)}]", f"slide=[{_duration(spec.step)}]"]
+        case "CUMULATE":
+            inner += [f"max_size=[{_duration(spec.size)}]", f"step=[{_duration(spec.step)}]"]
+        case "SESSION":
+            inner.append(f"gap=[{_duration(spec.size)}]")
+    if spec.offset:
+        inner.append(f"offset=[{_duration(spec.offset)}]")
+    return f"{spec.kind}({', '.join(inner)})"
+
+
+# -- physical ------------------------------------------------------------------------------------------------------
+
+
+def _in(node: P.Node) -> tuple[str, ...]:
+    return node.inputs[0].schema.names
+
+
+def _scan(node: P.TableSourceScan) -> str:
+    shape = node.scan.shape
+    source = ", watermark=[SOURCE_WATERMARK()]" if shape.watermark and shape.watermark.expression is None else ""
+    path = ", ".join(node.scan.name)
+    return f"TableSourceScan(table=[[{path}{source}]], fields=[{', '.join(node.schema.names)}])"
+
+
+def _watermark(node: P.WatermarkAssigner) -> str:
+    expression = node.spec.expression
+    text = "SOURCE_WATERMARK()" if expression is None else _named(expression, _in(node))
+    return f"WatermarkAssigner(rowtime=[{node.schema[node.spec.column].name}], watermark=[{text}])"
+
+
+def _calc(node: P.Calc) -> str:
+    where = "" if node.condition is None else f", where=[{_named(node.condition, _in(node))}]"
+    return f"Calc(select=[{_select(node.exprs, node.schema.names, _in(node))}]{where})"
+
+
+def _exchange(node: P.Exchange) -> str:
+    if not node.keys:
+        return "Exchange(distribution=[single])"
+    return f"Exchange(distribution=[hash[{', '.join(node.schema.names[k] for k in node.keys)}]])"
+
+
+def _grouping(keys: Sequence[int], names: Sequence[str]) -> str:
+    return f"groupBy=[{', '.join(names[k] for k in keys)}], " if keys else ""
+
+
+def _group(node: P.GroupAggregate) -> str:
+    inputs = _in(node)
+    select = [inputs[k] for k in node.keys]
+    for c, n in zip(node.calls, node.schema.names[len(node.keys) :]):
+        select.append(f"{_call(c, inputs)} AS {n}")
+    return f"GroupAggregate({_grouping(node.keys, inputs)}select=[{', '.join(select)}])"
+
+
+def _window_aggregate(node: P.WindowAggregate) -> str:
+    inputs, rel = _in(node), node.node
+    select = [inputs[k] for k in rel.keys]
+    select += [f"{_call(c, inputs)} AS {n}" for c, n in zip(rel.calls, rel.names[len(rel.keys) :])]
+    for p, n in zip(rel.properties, rel.names[len(rel.keys) + len(rel.calls) :]):
+        select.append(f"{p}('w$) AS {n}")
+    if rel.attached:
+        source = f"win_start=[{inputs[rel.start or 0]}], win_end=[{inputs[rel.time]}]"
+    else:
+        source = f"time_col=[{inputs[rel.time].removesuffix('$time')}]"
+    return (
+        f"WindowAggregate({_grouping(rel.keys, inputs)}window=[{window_text(rel.spec, source)}], "
+        f"select=[{', '.join(select)}])"
+    )
+
+
+def _window_tvf(node: P.WindowTableFunction) -> str:
+    inputs, rel = _in(node), node.node
+    keys = f", partition keys=[{', '.join(inputs[k] for k in rel.keys)}]" if rel.keys else ""
+    return f"WindowTableFunction(window=[{window_text(rel.spec, f'time_col=[{inputs[rel.time]}]')}{keys}])"
+
+
+def _normalize(node: P.ChangelogNormalize) -> str:
+    condition = "" if node.condition is None else f", condition=[{_named(node.condition, node.schema.names)}]"
+    return f"ChangelogNormalize(key=[{', '.join(node.schema.names[k] for k in node.keys)}]{condition})"
+
+
+def _expand(node: P.Expand) -> str:
+    inputs = _in(node)
+    rows = ", ".join("{" + ", ".join(_named(e, inputs) for e in p) + "}" for p in node.projections)
+    return f"Expand(projects=[{rows}])"
+
+
+def _values(node: P.Values) -> str:
+    rows = ", ".join("{ " + ", ".join(map(str, r)) + " }" for r in node.rows)
+    return f"Values(tuples=[[{rows}]])"
+
+
+def _union(node: P.UnionAll) -> str:
+    return f"Union(all=[true], union=[{', '.join(node.schema.names)}])"
+
+
+def _sink(node: P.Sink) -> str:
+    return f"Sink(table=[{node.sink.name}], fields=[{', '.join(node.schema.names)}])"
+
+
+_PHYSICAL: Final[dict[type[P.Node], Callable[[Any], str]]] = {
+    P.TableSourceScan: _scan,
+    P.WatermarkAssigner: _watermark,
+    P.Calc: _calc,
+    P.Exchange: _exchange,
+    P.GroupAggregate: _group,
+    P.WindowAggregate: _window_aggregate,
+    P.WindowTableFunction: _window_tvf,
+    P.ChangelogNormalize: _normalize,
+    P.DropUpdateBefore: lambda _: "DropUpdateBefore",
+    P.Expand: _expand,
+    P.Values: _values,
+    P.UnionAll: _union,
+    P.Sink: _sink,
+}
+
+
+def digest(node: P.Node) -> str:
+    """One line for a physical node."""
+    text = _PHYSICAL.get(type(node))
+    return type(node).__name__ if text is None else text(node)
+
+
+P._DIGEST[0] = digest
+
+_SHORT: Final = {
+    RowKind.INSERT: "I",
+    RowKind.UPDATE_BEFORE: "UB",
+    RowKind.UPDATE_AFTER: "UA",
+    RowKind.DELETE: "D",
+}
+
+
+def physical_text(node: P.Node, changelog_mode: bool = False) -> str:
+    """A physical plan as a tree."""
+
+    def line(n: P.Node) -> str:
+        text = digest(n)
+        if not changelog_mode:
+            return text
+        kinds = f"changelogMode=[{','.join(_SHORT[k] for k in RowKind if k in n.mode.kinds)}]"
+        return f"{text[:-1]}, {kinds})" if text.endswith(")") else f"{text}({kinds})"
+
+    return _tree(node, line, lambda n: n.inputs)
+
+
+def _tree(node: Any, line: Callable[[Any], str], inputs: Callable[[Any], Sequence[Any]], indent: str = "") -> str:
+    lines = [line(node)]
+    children = inputs(node)
+    for i, child in enumerate(children):
+        last = i == len(children) - 1
+        inner = _tree(child, line, inputs).split("\n")
+        lines.append(f"{indent}+- {inner[0]}" if last else f"{indent}:- {inner[0]}")
+        lines += [f"{indent}{'   ' if last else ':  '}{rest}" for rest in inner[1:]]
+    return "\n".join(lines)
+
+
+# -- logical -------------------------------------------------------------------------------------------------------
+
+
+def _position(expr: Expr) -> str:
+    return str(rewrite(expr, lambda e: InputRef(e.index, e.type, f"${e.index}") if isinstance(e, InputRef) else None))
+
+
+def _logical_call(call: AggCall) -> str:
+    args = ", ".join(map(_position, call.args))
+    text = f"{call.name}({'DISTINCT ' if call.distinct else ''}{args})"
+    return text if call.filter is None else f"{text} FILTER {_position(call.filter)}"
+
+
+def _logical_line(rel: L.Rel) -> str:
+    match rel:
+        case L.Scan():
+            return f"LogicalTableScan(table=[[{', '.join(rel.name)}]])"
+        case L.Values():
+            rows = ", ".join("{ " + ", ".join(map(str, r)) + " }" for r in rel.rows)
+            return f"LogicalValues(tuples=[[{rows}]])"
+        case L.Project():
+            return f"LogicalProject({', '.join(f'{n}=[{_position(e)}]' for n, e in zip(rel.names, rel.exprs))})"
+        case L.Filter():
+            return f"LogicalFilter(condition=[{_position(rel.condition)}])"
+        case L.Aggregate():
+            calls = zip(rel.names[len(rel.keys) :], rel.calls)
+            sets = ", ".join("{" + ", ".join(map(str, s)) + "}" for s in rel.sets)
+            parts = [f"group=[{{{', '.join(map(str, rel.keys))}}}]", *([f"groups=[[{sets}]]"] if sets else [])]
+            parts += [f"{n}=[{_logical_call(c)}]" for n, c in calls]
+            return f"Logical{'Window' if rel.window else ''}Aggregate({', '.join(parts)})"
+        case L.Distinct():
+            return f"LogicalAggregate(group=[{{{', '.join(map(str, range(len(rel.schema))))}}}])"
+        case L.WindowTvf():
+            spec = rel.spec
+            numbers = ", ".join(f"{n}:INTERVAL MILLISECOND" for n in (spec.step, spec.size) if n)
+            name = rel.input.schema.names[rel.time]
+            return (
+                f"LogicalTableFunctionScan(invocation=[{spec.kind}(TABLE(#0), DESCRIPTOR('{name}'), {numbers})], "
+                f"rowType=[{rel.schema}])"
+            )
+        case L.Join():
+            return f"LogicalJoin(condition=[{_position(rel.condition)}], joinType=[{rel.kind.lower()}])"
+        case L.Union():
+            return "LogicalUnion(all=[true])"
+        case L.SetOperation():
+            kind = "LogicalIntersect" if rel.kind == "INTERSECT" else "LogicalMinus"
+            return f"{kind}(all=[{str(rel.all).lower()}])"
+        case L.Sink():
+            return f"LogicalSink(table=[{rel.name}], fields=[{', '.join(rel.schema.names)}])"
+        case _:
+            return f"Logical{type(rel).__name__}({rel.schema})"
+
+
+def logical_text(rel: L.Rel) -> str:
+    """A logical plan as a tree."""
+    return _tree(rel, _logical_line, lambda r: r.inputs)
+
+
+def literal_text(literal: Literal) -> str:
+    """A constant as plans show it."""
+    return str(literal)

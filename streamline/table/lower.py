@@ -1,0 +1,335 @@
+"""Physical nodes become nodes of the stream graph: a table from class to builder.
+
+What a node gives is a `Stream`: graph nodes that send objects, and how rows are read from these (`codegen.rows.Rows`).
+So a scan adds no operator, and projections and filters wait until an operator consumes the rows: its loop has them
+written in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+from streamline._channel.partition import Forward, Global, Hash, PartitionSpec
+from streamline._core.declare import StateSpec, TtlSpec
+from streamline._graph.stream_graph import Edge, StreamGraph
+from streamline._graph.stream_graph import Node as GraphNode
+from streamline._operators.aggregate.group import GroupAggregate
+from streamline._operators.aggregate.mini_batch import MiniBatchGroup
+from streamline._operators.aggregate.window import WindowAggregate
+from streamline._operators.assign_watermarks import AssignWatermarks
+from streamline._operators.calc import Calc
+from streamline.abc import Operator
+from streamline.errors import TableException
+from streamline.table import logical as L
+from streamline.table import physical as P
+from streamline.table.codegen.calc import calc, output
+from streamline.table.codegen.changelog import drop_before, expand, normalize_loop
+from streamline.table.codegen.group import group_loop, key_function
+from streamline.table.codegen.rows import Rows
+from streamline.table.codegen.watermark import watermark_cuts, watermark_newest
+from streamline.table.codegen.window import WindowTime, shift_of, window_loop
+from streamline.table.codegen.writer import Generated, context_of
+from streamline.table.explain import digest
+from streamline.table.expr.context import EvalContext
+from streamline.table.expr.fold import evaluate
+from streamline.table.expr.functions.logic import and_
+from streamline.table.expr.nodes import Expr, InputRef, is_deterministic
+from streamline.table.rules.merge_projections import may_inline
+from streamline.table.values import ConstantRows
+
+__all__ = ("Attached", "Lowering")
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """Where the rows of a plan leave: a node of the graph, or one of its side outputs."""
+
+    node: int
+    side: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Rows in the graph.
+
+    Attributes:
+        sources: nodes (and side outputs) that send objects, all alike.
+        rows: how rows are read from them.
+        partition: how they get to the next operator.
+        keys: columns seen by which `partition` brings rows together; None: it does not.
+    """
+
+    sources: tuple[Attached, ...]
+    rows: Rows
+    partition: PartitionSpec = Forward()
+    keys: tuple[int, ...] | None = None
+
+
+class Lowering:
+    """Adds plans to a graph. Parts that several plans have in common are added once."""
+
+    def __init__(self, graph: StreamGraph, context: EvalContext) -> None:
+        self.graph = graph
+        self.context = context
+        self._done: dict[P.Node, Stream] = {}
+
+    def lower(self, node: P.Node) -> Stream:
+        """The rows of a physical node."""
+        found = self._done.get(node)
+        if found is None:
+            build = _BUILDERS.get(type(node))
+            if build is None:
+                raise TableException(f"{type(node).__name__} has no operator")
+            found = self._done[node] = build(self, node)
+        return found
+
+    def attach(self, sink: P.Sink) -> Attached:
+        """Add a whole plan; gives the node that sends (or, with a target, takes) its objects."""
+        stream = self._output(sink)
+        if sink.sink.target is None:
+            return stream
+        return Attached(sink.sink.target.attach(self.graph, stream.node, stream.side))
+
+    # -- adding nodes --------------------------------------------------------------------------------------------
+
+    def operator(
+        self,
+        name: str,
+        stream: Stream,
+        make: Callable[[], Operator],
+        *,
+        keyed: Generated | None = None,
+        description: str = "",
+        event_time: str = "no",
+    ) -> Attached:
+        """Add an operator that consumes a stream."""
+        parallelism, partition = self._placed(stream)
+        key = () if keyed is None else (keyed.make(),)
+        edges = [Edge(s.node, 0, 0, partition, s.side) for s in stream.sources]
+        node = GraphNode(
+            id=0,
+            name=name,
+            kind="operator",
+            operator=make,
+            parallelism=parallelism,
+            key=key,
+            description=description,
+            event_time=event_time,
+        )
+        return Attached(self.graph.add(node, *edges).id)
+
+    def _placed(self, stream: Stream) -> tuple[int | None, PartitionSpec]:
+        """Parallelism of a consumer, and how the rows get there."""
+        if stream.keys == ():
+            return 1, Global()
+        if stream.keys is not None:
+            return None, stream.partition
+        found = {self.graph.nodes[s.node].parallelism for s in stream.sources}
+        if len(found) == 1:
+            return found.pop(), stream.partition
+        return 1, Global()
+
+    def materialized(self, stream: Stream) -> Stream:
+        """The stream as tuples: with an operator that reads, filters and projects where that is needed."""
+        if stream.rows.is_plain:
+            return stream
+        code = calc(stream.rows, self.context)
+        names = ", ".join(map(str, stream.rows.exprs))
+        node = self.operator("Calc", stream, partial(Calc, code.make, _observer(code)), description=f"select=[{names}]")
+        types = tuple(e.type for e in stream.rows.exprs)
+        return Stream((node,), Rows.of_tuples(types, stream.rows.insert_only))
+
+    # -- builders ------------------------------------------------------------------------------------------------
+
+    def scan(self, node: P.TableSourceScan) -> Stream:
+        scan = node.scan
+        found, side = scan.source.attach(self.graph)
+        return Stream((Attached(found, side),), Rows.of_shape(scan.shape))
+
+    def watermark(self, node: P.WatermarkAssigner) -> Stream:
+        stream = self.lower(node.input)
+        spec = node.spec
+        assert spec.expression is not None
+        write = watermark_cuts if spec.on_event else watermark_newest
+        name = node.schema[spec.column].name
+        code = write(stream.rows, spec.column, name, spec.expression, self.context)
+        make = partial(AssignWatermarks, code.make, spec.on_event, spec.interval, spec.idle_timeout)
+        added = self.operator("WatermarkAssigner", stream, make, description=digest(node), event_time="yes")
+        return Stream((added,), stream.rows)
+
+    def calc(self, node: P.Calc) -> Stream:
+        stream = self.lower(node.input)
+        below = stream.rows.exprs
+        conditions = () if node.condition is None else (node.condition,)
+        fixed = all(map(is_deterministic, below))
+        if not may_inline((*node.exprs, *conditions), below) or (conditions and not fixed):
+            stream = self.materialized(stream)
+        rows = stream.rows
+        if node.condition is not None:
+            rows = rows.where(node.condition, and_)
+        result = Stream(stream.sources, rows.project(node.exprs), stream.partition, None)
+        # What is not deterministic is computed once, here, and not wherever it is used.
+        return result if all(map(is_deterministic, result.rows.exprs)) else self.materialized(result)
+
+    def exchange(self, node: P.Exchange) -> Stream:
+        stream = self.lower(node.input)
+        if not all(is_deterministic(stream.rows.exprs[k]) for k in node.keys) or stream.rows.reads_timestamp(_refs(stream, node.keys)):
+            stream = self.materialized(stream)
+        if not node.keys:
+            return replace(stream, partition=Global(), keys=())
+        key = self.key(stream, node.keys)
+        return replace(stream, partition=Hash(key.make()), keys=node.keys)
+
+    def key(self, stream: Stream, keys: Sequence[int]) -> Generated:
+        """The function that gives a record's key."""
+        return key_function(stream.rows, _refs(stream, keys), self.context)
+
+    def values(self, node: P.Values) -> Stream:
+        source = ConstantRows(tuple(tuple(evaluate(e, self.context) for e in r) for r in node.rows))
+        added = self.graph.add(
+            GraphNode(id=0, name="Values", kind="source", source=source, parallelism=1, description=digest(node))
+        )
+        return Stream((Attached(added.id),), Rows.of_tuples(node.schema.types, True))
+
+    def drop_update_before(self, node: P.DropUpdateBefore) -> Stream:
+        stream = self.lower(node.input)
+        code = drop_before(stream.rows, self.context)
+        added = self.operator("DropUpdateBefore", stream, partial(Calc, code.make))
+        types = tuple(e.type for e in stream.rows.exprs)
+        return Stream((added,), Rows.of_tuples(types, False))
+
+    def normalize(self, node: P.ChangelogNormalize) -> Stream:
+        stream = self.lower(node.input)
+        loop = normalize_loop(stream.rows, node.keys, node.condition, self.context, node.emit_before)
+        spec = StateSpec(type=loop.state)
+        make = partial(GroupAggregate, loop.function.make, spec)
+        added = self.operator(
+            "ChangelogNormalize", stream, make, keyed=self.key(stream, node.keys), description=digest(node)
+        )
+        return Stream((added,), Rows.of_tuples(node.schema.types, False))
+
+    def expand(self, node: P.Expand) -> Stream:
+        stream = self.lower(node.input)
+        code = expand(stream.rows, node.projections, self.context)
+        added = self.operator("Expand", stream, partial(Calc, code.make), description=digest(node))
+        return Stream((added,), Rows.of_tuples(node.schema.types, stream.rows.insert_only))
+
+    def group(self, node: P.GroupAggregate) -> Stream:
+        stream = self.lower(node.input)
+        ttl = TtlSpec(node.state_ttl) if node.state_ttl else None
+        mini = node.mini_batch
+        loop = group_loop(
+            stream.rows,
+            node.keys,
+            node.calls,
+            self.context,
+            emit_before=node.emit_before or mini is not None,
+            always=ttl is not None,
+        )
+        spec = StateSpec(type=loop.state, ttl=ttl, copy=None if loop.copy is None else _copier(loop.copy))
+        make: Callable[[], Operator] = partial(GroupAggregate, loop.function.make, spec, _observer(loop.function))
+        if mini is not None:
+            make = partial(
+                MiniBatchGroup, loop.function.make, spec, len(node.keys), node.emit_before, mini.latency, mini.size
+            )
+        added = self.operator(
+            "GroupAggregate", stream, make, keyed=self.key(stream, node.keys), description=digest(node)
+        )
+        return Stream((added,), Rows.of_tuples(node.schema.types, node.mode.is_insert_only))
+
+    def window(self, node: P.WindowAggregate) -> Stream:
+        stream = self.lower(node.input)
+        rel = node.node
+        time = WindowTime(rel.time, rel.attached, rel.start, rel.processing)
+        loop = window_loop(
+            stream.rows, rel.keys, rel.calls, rel.spec, time, rel.properties, self.context, local=rel.local
+        )
+        spec = StateSpec(
+            type=loop.state, namespaced=True, copy=None if loop.copy is None else _copier(loop.copy)
+        )
+        shift = shift_of(self.context.zone, rel.local)
+        make = partial(
+            WindowAggregate,
+            loop.assign.make,
+            loop.fire.make,
+            spec,
+            None if shift is None else shift.instant,
+            rel.processing,
+        )
+        added = self.operator(
+            "WindowAggregate", stream, make, keyed=self.key(stream, rel.keys), description=digest(node)
+        )
+        return Stream((added,), Rows.of_tuples(node.schema.types, True))
+
+    def union(self, node: P.UnionAll) -> Stream:
+        streams = [self.materialized(self.lower(i)) for i in node.inputs]
+        insert_only = all(s.rows.insert_only for s in streams)
+        sources = tuple(s for stream in streams for s in stream.sources)
+        return Stream(sources, Rows.of_tuples(node.schema.types, insert_only))
+
+    # -- the way out ---------------------------------------------------------------------------------------------
+
+    def _output(self, sink: P.Sink) -> Attached:
+        stream = self.lower(sink.input)
+        shape = sink.sink.shape
+        if len(stream.sources) == 1 and self._leaves_as_is(stream, shape):
+            return stream.sources[0]
+        code = output(stream.rows, shape, self.context)
+        return self.operator(
+            "Output",
+            stream,
+            partial(Calc, code.make, _observer(code)),
+            description=digest(sink),
+            event_time="no" if shape.timestamp is None else "yes",
+        )
+
+    def _leaves_as_is(self, stream: Stream, shape: L.OutputShape) -> bool:
+        """Whether the objects can leave without an operator."""
+        rows = stream.rows
+        if rows.condition is not None or rows.check or not rows.is_untouched or stream.keys is not None:
+            return False
+        same = shape.element is not None and shape.element is rows.element
+        if not same and (shape.template or not rows.is_plain):
+            return False
+        if not rows.insert_only and not shape.kinds:
+            return False
+        sends_time = self.graph.nodes[stream.sources[0].node].event_time != "no"
+        if shape.timestamp is None:
+            return not sends_time
+        return rows.millis[shape.timestamp] == "t"
+
+
+def _refs(stream: Stream, keys: Sequence[int]) -> list[Expr]:
+    return [InputRef(k, stream.rows.exprs[k].type) for k in keys]
+
+
+def _observer(code: Generated) -> Callable[[Any, int], None] | None:
+    return _set_watermark if code.uses_context else None
+
+
+def _set_watermark(function: Any, watermark: int) -> None:
+    context = context_of(function)
+    if context is not None:
+        context.watermark = watermark
+
+
+def _copier(code: Generated) -> Callable[[Any], Any]:
+    return code.make()
+
+
+_BUILDERS: Final[dict[type[P.Node], Callable[[Lowering, Any], Stream]]] = {
+    P.TableSourceScan: Lowering.scan,
+    P.WatermarkAssigner: Lowering.watermark,
+    P.Calc: Lowering.calc,
+    P.Exchange: Lowering.exchange,
+    P.Values: Lowering.values,
+    P.DropUpdateBefore: Lowering.drop_update_before,
+    P.ChangelogNormalize: Lowering.normalize,
+    P.Expand: Lowering.expand,
+    P.GroupAggregate: Lowering.group,
+    P.WindowAggregate: Lowering.window,
+    P.UnionAll: Lowering.union,
+}

@@ -1,0 +1,183 @@
+"""Nodes that only the optimiser makes: more special than those of a query, for which there is an operator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from streamline._core import types as t
+from streamline._core.types import DataType, Field
+from streamline.table import logical as L
+from streamline.table.expr.functions.logic import conjuncts
+from streamline.table.expr.nodes import AggCall, Call, Expr, InputRef
+
+if TYPE_CHECKING:
+    from streamline.table.traits import Traits
+
+__all__ = ("Deduplicate", "Rank", "SortLimit", "TemporalSort", "WindowAggregate")
+
+
+@dataclass(frozen=True)
+class WindowAggregate(L._Single):
+    """An aggregate whose groups end with a window: one result a group and window, never updated.
+
+    Attributes:
+        keys: grouping columns, those of the window left out.
+        calls: aggregates.
+        names: of all output columns: keys, aggregates, properties.
+        spec: the windows.
+        time: the time attribute, or (`attached`) the column of the window's end.
+        start: the column of the window's start where attached.
+        properties: "start", "end", "rowtime", "proctime" in the order of the output.
+        processing: windows go by the clock.
+        local: bounds are local times of the session's zone.
+        partition: of SESSION: the columns that sessions are made by, a subset of `keys`.
+    """
+
+    keys: tuple[int, ...]
+    calls: tuple[AggCall, ...]
+    names: tuple[str, ...]
+    spec: L.WindowSpec
+    time: int
+    properties: tuple[str, ...]
+    attached: bool = False
+    start: int | None = None
+    processing: bool = False
+    local: bool = False
+    partition: tuple[int, ...] = ()
+
+    @property
+    def schema(self) -> L.RowSchema:  # type: ignore[override]
+        schema = self.input.schema
+        types = [schema[k].type for k in self.keys]
+        types += [c.type for c in self.calls]
+        root = "TIMESTAMP_LTZ" if self.local or self.processing else "TIMESTAMP"
+        rowtime = DataType(root, False, precision=3, time_attribute="proctime" if self.processing else "rowtime")
+        window = t.timestamp(3).not_null()
+        types += [window if p in ("start", "end") else rowtime for p in self.properties]
+        return L.RowSchema.of(self.names, types)
+
+
+@dataclass(frozen=True)
+class Rank(L._Single):
+    """The rows from place `first` to `last` of each partition in an order.
+
+    Attributes:
+        partition: columns.
+        order: sort keys.
+        first, last: places, from 1. `last_column` instead of `last`: a column that holds it.
+        number: name of a last column with the place; None where nobody asks for it.
+    """
+
+    partition: tuple[int, ...]
+    order: tuple[L.SortKey, ...]
+    first: int
+    last: int
+    number: str | None = None
+    last_column: int | None = None
+
+    @property
+    def schema(self) -> L.RowSchema:  # type: ignore[override]
+        if self.number is None:
+            return self.input.schema
+        return L.RowSchema((*self.input.schema.fields, Field(self.number, t.BIGINT.not_null())))
+
+    def changes(self, below: frozenset[str]) -> frozenset[str]:
+        """Kinds of change besides INSERT."""
+        return frozenset("UD")
+
+    @property
+    def own_keys(self) -> tuple[frozenset[int], ...]:
+        """Keys that ranking makes."""
+        if self.last == 1 and self.last_column is None:
+            return (frozenset(self.partition),)
+        if self.number is not None:
+            return (frozenset((*self.partition, len(self.input.schema))),)
+        return ()
+
+
+@dataclass(frozen=True)
+class Deduplicate(L._Single):
+    """The first or the last row of each partition by a time attribute."""
+
+    partition: tuple[int, ...]
+    time: int
+    keep_last: bool
+
+    @property
+    def schema(self) -> L.RowSchema:  # type: ignore[override]
+        return self.input.schema
+
+    @property
+    def is_rowtime(self) -> bool:
+        """Whether it goes by event time."""
+        return self.input.schema[self.time].type.is_rowtime
+
+    def changes(self, below: frozenset[str]) -> frozenset[str]:
+        """Kinds of change besides INSERT."""
+        return frozenset("UD" if below else "U") if self.keep_last else frozenset()
+
+
+@dataclass(frozen=True)
+class SortLimit(L._Single):
+    """ORDER BY … LIMIT, or LIMIT alone (no keys): the rows after `offset`, `limit` of them."""
+
+    keys: tuple[L.SortKey, ...]
+    offset: int
+    limit: int | None
+
+    @property
+    def schema(self) -> L.RowSchema:  # type: ignore[override]
+        return self.input.schema
+
+    def changes(self, below: frozenset[str]) -> frozenset[str]:
+        """Kinds of change besides INSERT."""
+        return frozenset("UD") if self.keys or below else frozenset()
+
+
+@dataclass(frozen=True)
+class TemporalSort(L._Single):
+    """ORDER BY with an ascending time attribute first: rows are sent, sorted, as time goes on."""
+
+    keys: tuple[L.SortKey, ...]
+
+    @property
+    def schema(self) -> L.RowSchema:  # type: ignore[override]
+        return self.input.schema
+
+
+def over_updates(over: L.Over) -> bool:
+    """Whether an OVER aggregate corrects what it sent: its order is not by a time attribute."""
+    schema = over.input.schema
+    return any(not c.order or schema[c.order[0].column].type.time_attribute is None for c in over.calls)
+
+
+def equi_pairs(condition: Expr, width: int) -> list[tuple[int, int]]:
+    """Pairs of a left and a right column (counted from 0) that a join condition makes equal."""
+    found: list[tuple[int, int]] = []
+    for part in conjuncts(condition):
+        if isinstance(part, Call) and part.function.name == "=":
+            a, b = part.operands
+            if isinstance(a, InputRef) and isinstance(b, InputRef):
+                if a.index < width <= b.index:
+                    found.append((a.index, b.index - width))
+                elif b.index < width <= a.index:
+                    found.append((b.index, a.index - width))
+    return found
+
+
+def is_window_join(join: L.Join, traits: Traits) -> bool:
+    """Whether both sides are windowed alike and the condition makes their bounds equal."""
+    left, right = traits.window(join.left), traits.window(join.right)
+    if left is None or right is None or left.spec != right.spec or left.local != right.local:
+        return False
+    if None in (left.start, left.end, right.start, right.end):
+        return False
+    pairs = set(equi_pairs(join.condition, len(join.left.schema)))
+    return {(left.start, right.start), (left.end, right.end)} <= pairs
+
+
+def sorted_text(keys: Sequence[L.SortKey], names: Sequence[str]) -> str:
+    """Sort keys as explain prints them."""
+    return ", ".join(f"{names[k.column]} {'ASC' if k.ascending else 'DESC'}" for k in keys)

@@ -1,0 +1,66 @@
+"""GROUPING SETS become one aggregate over rows that are sent once for each set.
+
+    GROUP BY GROUPING SETS ((a), (b))  ->  Aggregate[a, b, $e](Expand[(…, a, null, 0), (…, null, b, 1)])
+"""
+
+from __future__ import annotations
+
+from streamline._core import types as t
+from streamline._core.types import Field
+from streamline.table.expr.nodes import Expr, InputRef, Literal
+from streamline.table.logical import Aggregate, Expand, Project, Rel, RowSchema
+from streamline.table.rules.rule import Context
+
+__all__ = ("expand_grouping_sets",)
+
+_BIGINT = t.BIGINT.not_null()
+
+
+def expand_grouping_sets(rel: Rel, context: Context) -> Rel | None:
+    if not isinstance(rel, Aggregate) or not rel.sets:
+        return None
+    schema = rel.input.schema
+    width, keys = len(schema), tuple(dict.fromkeys(rel.keys))
+    grouping = [i for i, c in enumerate(rel.calls) if c.name == "GROUPING"]
+    fields = [*schema.fields]
+    for k in keys:
+        in_all = all(k in s for s in rel.sets)
+        fields.append(Field(f"{schema[k].name}$k", schema[k].type if in_all else schema[k].type.null()))
+    fields.append(Field("$e", _BIGINT))
+    fields += [Field(f"$g{i}", _BIGINT) for i in grouping]
+    projections: list[tuple[Expr, ...]] = []
+    for number, s in enumerate(rel.sets):
+        row: list[Expr] = list(schema.refs())
+        row += [schema.ref(k) if k in s else Literal(None, schema[k].type.null().materialized()) for k in keys]
+        row.append(Literal(number, _BIGINT))
+        row += [Literal(_bits(rel, i, s), _BIGINT) for i in grouping]
+        projections.append(tuple(row))
+    expanded = Expand(rel.input, tuple(projections), RowSchema(tuple(fields)))
+    copies = [width + i for i in range(len(keys))]
+    marks = [width + len(keys), *(width + len(keys) + 1 + i for i in range(len(grouping)))]
+    calls = [(c, n) for c, n in zip(rel.calls, rel.names[len(rel.keys) :]) if c.name != "GROUPING"]
+    inner = Aggregate(
+        expanded,
+        (*copies, *marks),
+        tuple(c for c, _ in calls),
+        (*(f"$k{i}" for i in range(len(copies) + len(marks))), *(n for _, n in calls)),
+        state_ttl=rel.state_ttl,
+    )
+    out: list[Expr] = [inner.schema.ref(keys.index(k)) for k in rel.keys]
+    plain = len(copies) + len(marks)
+    for i, c in enumerate(rel.calls):
+        if c.name == "GROUPING":
+            out.append(inner.schema.ref(len(copies) + 1 + grouping.index(i)))
+        else:
+            out.append(inner.schema.ref(plain))
+            plain += 1
+    return Project(inner, tuple(out), rel.names)
+
+
+def _bits(rel: Aggregate, call: int, grouping_set: tuple[int, ...]) -> int:
+    """GROUPING(a, b): a bit for each argument, 1 where it is rolled up."""
+    value = 0
+    for a in rel.calls[call].args:
+        assert isinstance(a, InputRef)
+        value = value * 2 + (a.index not in grouping_set)
+    return value
