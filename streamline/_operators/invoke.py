@@ -27,12 +27,20 @@ class Invoker:
 
     __slots__ = ("_call", "_ctx", "_held", "_kinds", "_sides", "_style")
 
-    def __init__(self, call: Callable[..., Any], ctx: ProcessContext, sides: Sides) -> None:
+    def __init__(
+        self,
+        call: Callable[..., Any],
+        ctx: ProcessContext,
+        sides: Sides,
+        kinds: Kinds | None = None,
+        call_style: Style | None = None,
+    ) -> None:
+        """`kinds` says otherwise what results stand for, `call_style` how it is called where `call` does not show."""
         self._call = call
-        self._style: Style = style(call)
+        self._style: Style = call_style or style(call)
         self._ctx = ctx
         self._sides = sides
-        self._kinds = Kinds((list,))
+        self._kinds = kinds or Kinds((list,))
         #: Results of timers, until the watermark that caused them goes on.
         self._held = Held(sides)
 

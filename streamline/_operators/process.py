@@ -90,7 +90,14 @@ class KeyedProcess(FunctionOperator):
         if self._timers is not None:
             self._timer_context.domain = TimeDomain.PROCESSING_TIME
             await self._timers.timer(timer.timestamp, None, out)
+            self._ctx.wake()  # so that the results of all timers of this instant leave as one batch
+
+    async def on_wake(self, out: Output) -> None:
+        if self._timers is not None:
             await self._timers.flush(out)
+
+    async def on_end(self, out: Output) -> None:
+        await self.on_wake(out)
 
     async def on_barrier(self, barrier: Barrier, out: Output) -> None:
         if self._timers is not None:

@@ -41,7 +41,7 @@ async def expand(result: Any, kinds: Kinds, iterable: bool = False) -> AsyncIter
         result = await result
         kind = type(result)
         kinds.learn({kind})
-    if result is None:
+    if result is None and (iterable or kinds.nothing not in kinds.plain):
         return
     if kind in kinds.stream:
         try:

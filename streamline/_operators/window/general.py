@@ -1,0 +1,438 @@
+"""Windows in general: any assigner, trigger, evictor, lateness; windows that merge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, final
+
+from streamline._core.copying import copy_value
+from streamline._core.elements import MAX_TIMESTAMP
+from streamline._operators.failure import note_value
+from streamline._operators.keys import Keys
+from streamline._operators.results import Held, Sides
+from streamline._operators.runtime_context import spec_of
+from streamline._operators.window.assign import MergingWindowAssigner, WindowAssigner
+from streamline._operators.window.call import WindowCall
+from streamline._operators.window.evict import Evictor, TimestampedValue
+from streamline._operators.window.incremental import Incremental
+from streamline._operators.window.merging import MergingWindows
+from streamline._operators.window.trigger import Trigger, TriggerResult
+from streamline.abc import (
+    Barrier,
+    Batch,
+    Counter,
+    KeyedStore,
+    MetricGroup,
+    Operator,
+    OperatorContext,
+    Output,
+    StateSpec,
+    StateTable,
+    Timer,
+)
+from streamline.errors import StreamlineError, ValidationException
+
+__all__ = ("GeneralWindows",)
+
+_ABSENT: Final = object()
+_CONTINUE: Final = TriggerResult.CONTINUE
+
+
+class _Context:
+    """What assigner, trigger and evictor see of the window that is being worked on."""
+
+    __slots__ = ("_ctx", "_handles", "_store", "merged", "window")
+
+    def __init__(self, ctx: OperatorContext) -> None:
+        self._ctx = ctx
+        self._store = ctx.store
+        self._handles: dict[str, Any] = {}
+        self.window: Any = None
+        self.merged: Sequence[Any] = ()
+
+    def get_current_processing_time(self) -> int:
+        return self._ctx.clock.now()
+
+    def get_current_watermark(self) -> int:
+        return self._store.timers.current_watermark
+
+    def get_metric_group(self) -> MetricGroup:
+        return self._ctx.metrics
+
+    def register_event_time_timer(self, time: int) -> None:
+        self._store.timers.register_event_time(self._store.key, time, self.window)
+
+    def register_processing_time_timer(self, time: int) -> None:
+        self._store.timers.register_processing_time(self._store.key, time, self.window)
+
+    def delete_event_time_timer(self, time: int) -> None:
+        self._store.timers.delete_event_time(self._store.key, time, self.window)
+
+    def delete_processing_time_timer(self, time: int) -> None:
+        self._store.timers.delete_processing_time(self._store.key, time, self.window)
+
+    def _of(self, descriptor: Any) -> Any:
+        handles = self._handles.get(descriptor.name)
+        if handles is None:
+            spec = spec_of(descriptor)
+            handles = self._handles[descriptor.name] = self._store.window_handle(f"trigger:{descriptor.name}", spec)
+        return handles
+
+    def get_partitioned_state(self, state_descriptor: Any) -> Any:
+        return self._of(state_descriptor)(self.window)
+
+    def merge_partitioned_state(self, state_descriptor: Any) -> None:
+        self._of(state_descriptor).merge(self.window, self.merged)
+
+
+@final
+class GeneralWindows(Operator):
+    """Every record goes into the windows that the assigner gives; the trigger says when they fire.
+
+    Changelog: insert-only in and out. State: the records or the accumulator of every key and open window, the trigger's
+    state, timers; a window is forgotten at its end plus the allowed lateness. Watermarks: passed on behind the results
+    of the timers they fire. A record whose windows are all forgotten is late: it goes to the late output, else it is
+    dropped and counted. Timestamps: a result has the window's last one. Order: as windows fire.
+    """
+
+    name = "window"
+    state = {
+        "contents": StateSpec(namespaced=True, copy=copy_value),
+        "elements": StateSpec(namespaced=True, kind="list"),
+        "merging": StateSpec(copy=dict.copy),
+    }
+
+    def __init__(
+        self,
+        selector: Callable[[Any], Any],
+        assigner: WindowAssigner[Any, Any],
+        trigger: Trigger[Any, Any],
+        evictor: Evictor | None,
+        lateness: int,
+        incremental: Incremental | None,
+        call: WindowCall | None,
+        late_tag: str | None,
+    ) -> None:
+        self._keys = Keys(selector)
+        self._assigner = assigner
+        self._trigger = trigger
+        self._evictor = evictor
+        self._lateness = lateness
+        self._incremental = incremental
+        self._call = call
+        self._late_tag = late_tag
+        self._event_time = assigner.is_event_time()
+        self._merging = isinstance(assigner, MergingWindowAssigner)
+        #: Whether an accumulator is kept instead of the records.
+        self._accumulates = incremental is not None and evictor is None
+        self._sides = Sides()
+        self._held = Held(self._sides)
+        self._ctx: OperatorContext
+        self._store: KeyedStore
+        self._context: _Context
+        self._contents: StateTable
+        self._sessions: StateTable
+        self._dropped: Counter
+        if self._merging and not trigger.can_merge():
+            raise ValidationException(f"{type(trigger).__name__} cannot be used with windows that merge")
+
+    async def open(self, ctx: OperatorContext) -> None:
+        self._ctx = ctx
+        self._store = ctx.store
+        name = "contents" if self._accumulates else "elements"
+        self._contents = ctx.store.table(name, self.state[name])
+        if self._merging:
+            self._sessions = ctx.store.table("merging", self.state["merging"])
+        self._context = _Context(ctx)
+        self._dropped = ctx.metrics.counter("numLateRecordsDropped")
+        if self._incremental is not None:
+            await self._incremental.life.open(ctx, True)
+        if self._call is not None:
+            await self._call.open(ctx, self._sides, self._merging)
+
+    # -- records -------------------------------------------------------------------------------------------------
+
+    async def on_batch(self, batch: Batch, out: Output) -> None:
+        values, timestamps = batch.values, batch.timestamps
+        keys, store, late = self._keys.of(values), self._store, []
+        add = self._add_merging if self._merging else self._add
+        for i, value in enumerate(values):
+            store.key = keys[i]
+            timestamp = None if timestamps is None else timestamps[i]
+            try:
+                windows = self._assigner.assign_windows(value, timestamp, self._context)
+                skipped = True
+                for window in windows:
+                    found = add(window, value, timestamp)
+                    if found is None:
+                        continue
+                    skipped = False
+                    actual, state_window, result = found
+                    if result is not _CONTINUE:
+                        await self._act(result, actual, state_window, out)
+                    self._register_cleanup(actual)
+            except Exception as e:
+                note_value(e, value)
+                note_value(e, keys[i], "key")
+                raise
+            if skipped and self._is_late(timestamp):
+                late.append(i)
+        if late:
+            if self._late_tag is None:
+                self._dropped.inc(len(late))
+            else:
+                await out.side(self._late_tag, batch.take(late))
+        await self._held.flush(out)
+
+    def _is_late(self, timestamp: int | None) -> bool:
+        return (
+            self._event_time
+            and timestamp is not None
+            and timestamp + self._lateness <= self._store.timers.current_watermark
+        )
+
+    def _add(self, window: Any, value: Any, timestamp: int | None) -> tuple[Any, Any, TriggerResult] | None:
+        """Put a record into a window; None where the window is forgotten already."""
+        if self._is_forgotten(window):
+            return None
+        self._put(window, value, timestamp)
+        self._context.window = window
+        return window, window, self._trigger.on_element(value, timestamp, window, self._context)
+
+    def _add_merging(self, window: Any, value: Any, timestamp: int | None) -> tuple[Any, Any, TriggerResult] | None:
+        """Put a record into a window that may merge with others of the key."""
+        sessions = self._open_windows()
+        actual = sessions.add(window, self._on_merge)
+        if self._is_forgotten(actual):
+            sessions.retire(actual)
+            self._save(sessions)
+            return None
+        state_window = sessions.state_window(actual)
+        self._put(state_window, value, timestamp)
+        self._context.window = actual
+        result = self._trigger.on_element(value, timestamp, actual, self._context)
+        self._save(sessions)
+        return actual, state_window, result
+
+    def _put(self, window: Any, value: Any, timestamp: int | None) -> None:
+        """One record more in the state of a window."""
+        data, key = self._contents.data, self._store.key
+        inner = data.get(window)
+        if inner is None:
+            data[window] = {}
+            inner = data[window]
+        before = inner.get(key, _ABSENT)
+        if self._accumulates:
+            incremental = self._incremental
+            assert incremental is not None
+            if before is _ABSENT:
+                if incremental.create is None:
+                    inner[key] = value
+                    return
+                before = incremental.create()
+            inner[key] = incremental.add(value, before)
+            return
+        element = value if self._evictor is None else TimestampedValue(value, timestamp)
+        if before is _ABSENT:
+            inner[key] = [element]
+        else:
+            before.append(element)
+            inner[key] = before
+
+    # -- windows that merge --------------------------------------------------------------------------------------
+
+    def _open_windows(self) -> MergingWindows:
+        assert isinstance(self._assigner, MergingWindowAssigner)
+        return MergingWindows(self._assigner, self._sessions.data.get(self._store.key) or {})
+
+    def _save(self, sessions: MergingWindows) -> None:
+        if sessions.mapping:
+            self._sessions.data[self._store.key] = sessions.mapping
+        else:
+            self._sessions.data.pop(self._store.key, None)
+
+    def _on_merge(self, merged: Any, windows: Sequence[Any], state_window: Any, others: Sequence[Any]) -> None:
+        end = merged.max_timestamp()
+        if self._event_time and end + self._lateness <= self._context.get_current_watermark():
+            raise StreamlineError(
+                f"windows merged to {merged}, which is forgotten already (watermark "
+                f"{self._context.get_current_watermark()}): the assigner's windows may not shrink"
+            )
+        if not self._event_time and end <= self._context.get_current_processing_time():
+            raise StreamlineError(f"windows merged to {merged}, which lies in the past: they may not shrink")
+        context = self._context
+        context.window, context.merged = merged, windows
+        self._trigger.on_merge(merged, context)
+        for window in windows:
+            if window != merged:
+                context.window = window
+                self._trigger.clear(window, context)
+                self._delete_cleanup(window)
+        self._merge_contents(state_window, others)
+
+    def _merge_contents(self, target: Any, others: Sequence[Any]) -> None:
+        data, key = self._contents.data, self._store.key
+        for other in others:
+            found = self._take(other)
+            if found is _ABSENT:
+                continue
+            inner = data.get(target)
+            if inner is None:
+                data[target] = {}
+                inner = data[target]
+            before = inner.get(key, _ABSENT)
+            if before is _ABSENT:
+                inner[key] = found
+            elif self._accumulates:
+                assert self._incremental is not None
+                inner[key] = self._incremental.merge(before, found)
+            else:
+                inner[key] = [*before, *found]
+
+    def _take(self, window: Any) -> Any:
+        """Remove and give the contents of a window of the current key."""
+        data = self._contents.data
+        inner = data.get(window)
+        if inner is None:
+            return _ABSENT
+        found = inner.pop(self._store.key, _ABSENT)
+        if not inner:
+            del data[window]
+        return found
+
+    # -- firing ----------------------------------------------------------------------------------------------------
+
+    async def _act(self, result: TriggerResult, window: Any, state_window: Any, out: Output) -> None:
+        """What a trigger has decided."""
+        if result.is_fire():
+            inner = self._contents.data.get(state_window)
+            contents = _ABSENT if inner is None else inner.get(self._store.key, _ABSENT)
+            if contents is not _ABSENT:
+                await self._fire(window, state_window, contents, out)
+        if result.is_purge():
+            self._take(state_window)
+
+    async def _fire(self, window: Any, state_window: Any, contents: Any, out: Output) -> None:
+        timestamp = window.max_timestamp()
+        if self._evictor is not None:
+            await self._fire_evicting(window, state_window, list(contents), out)
+        elif self._accumulates:
+            assert self._incremental is not None
+            result = self._incremental.result_of(contents)
+            if self._call is None:
+                if self._held.add((result,), timestamp):
+                    await self._held.flush(out)
+            else:
+                await self._call.fire(self._store.key, window, (result,), timestamp, self._held, out)
+        else:
+            assert self._call is not None
+            await self._call.fire(self._store.key, window, list(contents), timestamp, self._held, out)
+
+    async def _fire_evicting(self, window: Any, state_window: Any, elements: list[Any], out: Output) -> None:
+        evictor, timestamp = self._evictor, window.max_timestamp()
+        assert evictor is not None
+        self._context.window = window
+        evictor.evict_before(elements, len(elements), window, self._context)
+        values = [e.value for e in elements]
+        if self._incremental is not None:
+            values = [self._combined(values)] if values else []
+        if self._call is not None:
+            await self._call.fire(self._store.key, window, values, timestamp, self._held, out)
+        elif self._held.add(values, timestamp):
+            await self._held.flush(out)
+        evictor.evict_after(elements, len(elements), window, self._context)
+        inner = self._contents.data[state_window]
+        if elements:
+            inner[self._store.key] = elements
+        else:
+            self._take(state_window)
+
+    def _combined(self, values: list[Any]) -> Any:
+        incremental = self._incremental
+        assert incremental is not None
+        accumulator = values[0] if incremental.create is None else incremental.add(values[0], incremental.create())
+        for value in values[1:]:
+            accumulator = incremental.add(value, accumulator)
+        return incremental.result_of(accumulator)
+
+    # -- timers ------------------------------------------------------------------------------------------------------
+
+    async def on_event_timer(self, timer: Timer, out: Output) -> None:
+        await self._on_timer(timer, True, out)
+
+    async def on_processing_timer(self, timer: Timer, out: Output) -> None:
+        await self._on_timer(timer, False, out)
+        self._ctx.wake()  # so that the results of all timers of this instant leave as one batch
+
+    async def on_wake(self, out: Output) -> None:
+        await self._held.flush(out)
+
+    async def _on_timer(self, timer: Timer, event_time: bool, out: Output) -> None:
+        window, context = timer.namespace, self._context
+        sessions = self._open_windows() if self._merging else None
+        state_window = window if sessions is None else sessions.state_window(window)
+        if state_window is None:
+            return
+        context.window = window
+        if event_time:
+            result = self._trigger.on_event_time(timer.timestamp, window, context)
+        else:
+            result = self._trigger.on_processing_time(timer.timestamp, window, context)
+        if result is not _CONTINUE:
+            await self._act(result, window, state_window, out)
+        if event_time is self._event_time and timer.timestamp == self._cleanup_time(window):
+            self._take(state_window)
+            context.window = window
+            self._trigger.clear(window, context)
+            if self._call is not None:
+                self._call.clear(window)
+            if sessions is not None:
+                sessions.retire(window)
+                self._save(sessions)
+
+    async def on_watermark(self, watermark: int, out: Output) -> int | None:
+        await self._held.flush(out)
+        return watermark
+
+    def _cleanup_time(self, window: Any) -> int:
+        end: int = window.max_timestamp()
+        return min(end + self._lateness, MAX_TIMESTAMP) if self._event_time else end
+
+    def _is_forgotten(self, window: Any) -> bool:
+        return self._event_time and self._cleanup_time(window) <= self._store.timers.current_watermark
+
+    def _register_cleanup(self, window: Any) -> None:
+        time = self._cleanup_time(window)
+        if time == MAX_TIMESTAMP:
+            return
+        self._context.window = window
+        if self._event_time:
+            self._context.register_event_time_timer(time)
+        else:
+            self._context.register_processing_time_timer(time)
+
+    def _delete_cleanup(self, window: Any) -> None:
+        time = self._cleanup_time(window)
+        self._context.window = window
+        if self._event_time:
+            self._context.delete_event_time_timer(time)
+        else:
+            self._context.delete_processing_time_timer(time)
+
+    # -- the rest ----------------------------------------------------------------------------------------------------
+
+    async def on_barrier(self, barrier: Barrier, out: Output) -> None:
+        await self._held.flush(out)
+        if self._incremental is not None:
+            await self._incremental.life.snapshot(barrier)
+        if self._call is not None:
+            await self._call.life.snapshot(barrier)
+
+    async def on_end(self, out: Output) -> None:
+        await self._held.flush(out)
+
+    async def close(self) -> None:
+        if self._incremental is not None:
+            await self._incremental.life.close()
+        if self._call is not None:
+            await self._call.life.close()

@@ -1,0 +1,60 @@
+"""Windows that merge: which windows of a key are open, and under which of them their state lies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from streamline._operators.window.assign import MergingWindowAssigner
+from streamline.errors import StreamlineError
+
+__all__ = ("MergingWindows",)
+
+#: Called with (result, windows that were merged, state window of the result, state windows to merge into it).
+OnMerge = Callable[[Any, Sequence[Any], Any, Sequence[Any]], None]
+
+
+class MergingWindows:
+    """The open windows of one key, each with the window under which its state lies.
+
+    A window that others are merged into keeps the state of one of them in its place, so that merging moves little.
+    """
+
+    __slots__ = ("_assigner", "mapping")
+
+    def __init__(self, assigner: MergingWindowAssigner[Any, Any], mapping: dict[Any, Any]) -> None:
+        self._assigner = assigner
+        #: Window to state window.
+        self.mapping = mapping
+
+    def state_window(self, window: Any) -> Any:
+        """Where the state of an open window lies, None where it is not open."""
+        return self.mapping.get(window)
+
+    def retire(self, window: Any) -> None:
+        """The window is gone."""
+        if self.mapping.pop(window, None) is None:
+            raise StreamlineError(f"window {window} is not open")
+
+    def add(self, window: Any, on_merge: OnMerge) -> Any:
+        """Add a window; gives the one that it is part of now, which may be itself."""
+        mapping = self.mapping
+        result, merged_new = window, False
+        groups = self._assigner.merge_windows([*mapping, window])
+        for merged, parts in groups:
+            before = [w for w in parts if w in mapping]
+            if window in parts and window not in mapping:
+                merged_new = True
+                result = merged
+            elif window in parts:
+                result = merged
+            if not before:
+                continue
+            state_window = mapping[before[0]]
+            others = [s for s in (mapping.pop(w) for w in before) if s != state_window]
+            mapping[merged] = state_window
+            if before != [merged]:
+                on_merge(merged, before, state_window, others)
+        if result == window and not merged_new and window not in mapping:
+            mapping[window] = window
+        return result

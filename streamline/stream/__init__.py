@@ -1,0 +1,1 @@
+"""The DataStream API: programs as streams and functions. Its names are imported from `streamline`."""

@@ -1,0 +1,306 @@
+"""DataStream: a stream of records, and all that can be done with one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from streamline._channel.partition import (
+    Broadcast,
+    Custom,
+    Forward,
+    Global,
+    PartitionSpec,
+    Rebalance,
+    Rescale,
+    Shuffle,
+)
+from streamline._core.output_tag import OutputTag
+from streamline._core.watermarks import WatermarkStrategy
+from streamline._graph.stream_graph import Node
+from streamline._operators.collect import Collect, Handover
+from streamline._operators.filter import Filter
+from streamline._operators.flat_map import FlatMap
+from streamline._operators.function import method_of
+from streamline._operators.map import Map
+from streamline._operators.process import Process
+from streamline._operators.sink import CallSink, Print, WriterSink
+from streamline._operators.timestamps import AssignTimestamps
+from streamline._operators.window.assign import WindowAssigner
+from streamline.abc import Sink
+from streamline.errors import ValidationException
+from streamline.stream.adapt import checked, result_type, selector_of
+from streamline.stream.base import Origin, Stream, StreamNode
+from streamline.stream.results import CollectedResults
+
+if TYPE_CHECKING:
+    from streamline.stream.environment import StreamExecutionEnvironment
+    from streamline.stream.keyed import KeyedStream
+    from streamline.stream.windowed import AllWindowedStream
+
+__all__ = ("DataStream", "DataStreamSink")
+
+T = TypeVar("T")
+
+
+class DataStream(Stream, StreamNode, Generic[T]):
+    """A stream of records of one type.
+
+    Methods that build (map, filter, …) are plain and give a new stream; nothing runs before `execute`.
+    """
+
+    def _node_id(self) -> int:
+        if len(self._origins) != 1 or self._origins[0].side is not None:
+            what = "a union" if len(self._origins) != 1 else "a side output"
+            raise ValidationException(f"{what} is no operator of its own: it has no name, uid or parallelism")
+        return self._origins[0].node
+
+    def _new(self, node: Node) -> DataStream[Any]:
+        return DataStream(self._env, [Origin(node.id)], node.output_type)
+
+    # -- one record after the other ------------------------------------------------------------------------------
+
+    def map(self, func: Any, output_type: Any = None) -> DataStream[Any]:
+        """Replace every record by what a MapFunction or a callable makes of it.
+
+        Args:
+            func: MapFunction, or a callable of (record), sync or async.
+            output_type: type of the results; by default from the function's return annotation.
+
+        Raises:
+            ValidationException: `func` is no such function.
+        """
+        checked(func, "map", "map")
+        return self._new(self._attach("map", lambda: Map(func), output_type=result_type(output_type, func, "map")))
+
+    def flat_map(self, func: Any, output_type: Any = None) -> DataStream[Any]:
+        """Replace every record by those that a function returns in an iterable or yields.
+
+        Args:
+            func: FlatMapFunction, or a callable of (record), sync, async, or a generator.
+            output_type: type of the results; by default from the return annotation (`Iterator[X]`, `list[X]`).
+        """
+        checked(func, "flat_map", "flat_map")
+        kind = result_type(output_type, func, "flat_map", elements=True)
+        return self._new(self._attach("flat_map", lambda: FlatMap(func), output_type=kind))
+
+    def filter(self, func: Any) -> DataStream[T]:
+        """Keep the records for which a FilterFunction or a callable of (record) is true."""
+        checked(func, "filter", "filter")
+        return self._new(self._attach("filter", lambda: Filter(func), output_type=self._type))
+
+    def process(self, func: Any, output_type: Any = None) -> DataStream[Any]:
+        """Call a ProcessFunction, or a callable of (record, context), that returns or yields results.
+
+        Args:
+            func: returned None is nothing, a list or an iterator is many records, anything else is one; async works.
+            output_type: type of the results; by default from the return annotation.
+        """
+        checked(func, "process_element", "process")
+        event_time = self.event_time
+        kind = result_type(output_type, func, "process_element", elements=True)
+        return self._new(self._attach("process", lambda: Process(func, event_time), output_type=kind))
+
+    def project(self, *field_indexes: int) -> DataStream[Any]:
+        """Keep some fields of tuples, in the given order; the results are tuples.
+
+        Raises:
+            ValidationException: no field was named, or a name instead of a number.
+        """
+        if not field_indexes or not all(isinstance(i, int) for i in field_indexes):
+            raise ValidationException(f"project needs numbers of fields of a tuple, not {field_indexes!r}")
+        from_type = getattr(self._type, "parts", None)
+        kind = tuple[tuple(from_type[i] for i in field_indexes)] if from_type and None not in from_type else None  # type: ignore[misc]
+        return self._new(self._attach("project", lambda: Map(_projection(field_indexes)), output_type=kind))
+
+    # -- keys, streams together ----------------------------------------------------------------------------------
+
+    def key_by(self, key_selector: Any, key_type: Any = None) -> KeyedStream[T]:
+        """Give every record a key: what follows has state and order per key.
+
+        Args:
+            key_selector: KeySelector, or a callable of (record) to something with a value that never changes.
+            key_type: type of the key, where wanted.
+
+        Raises:
+            ValidationException: `key_selector` is none, or async.
+        """
+        return self._env.keyed_stream(self, selector_of(key_selector), key_type)
+
+    def window_all(self, window_assigner: WindowAssigner[Any, Any]) -> AllWindowedStream[T]:
+        """Group all records in windows, in one subtask.
+
+        Raises:
+            ValidationException: the windows follow event time, and the records can carry no timestamps.
+        """
+        return self._env.all_windowed(self, window_assigner)
+
+    def count_window_all(self, size: int, slide: int = 0) -> AllWindowedStream[T]:
+        """Windows of `size` records over all; with `slide`, the last `size` records each `slide` records."""
+        return self._env.all_count_windowed(self, size, slide)
+
+    def union(self, *streams: DataStream[T]) -> DataStream[T]:
+        """The records of all streams, in no order between them; the watermark is the smallest of theirs.
+
+        A union with itself has every record twice. It is no operator: it costs nothing.
+
+        Raises:
+            ValidationException: a stream of another environment.
+        """
+        origins = list(self._plain_origins())
+        for stream in streams:
+            if stream._env is not self._env:
+                raise ValidationException("union: the streams belong to different environments")
+            origins += stream._plain_origins()
+        return DataStream(self._env, origins, self._type)
+
+    def _plain_origins(self) -> list[Origin]:
+        return list(self._origins)
+
+    def get_side_output(self, output_tag: OutputTag) -> DataStream[Any]:
+        """The records that the operator has sent to a side output.
+
+        Raises:
+            ValidationException: `output_tag` is no OutputTag, or this stream is no operator's.
+        """
+        if not isinstance(output_tag, OutputTag):
+            raise ValidationException(f"get_side_output needs an OutputTag, not {output_tag!r}")
+        return DataStream(self._env, [Origin(self._node_id(), output_tag.tag_id)], output_tag.type_info)
+
+    side_output = get_side_output
+
+    # -- partitioning --------------------------------------------------------------------------------------------
+
+    def _partitioned(self, partition: PartitionSpec) -> DataStream[T]:
+        return DataStream(self._env, self._parted(partition), self._type)
+
+    def rebalance(self) -> DataStream[T]:
+        """Records go to the next operator's subtasks in turn."""
+        return self._partitioned(Rebalance())
+
+    def rescale(self) -> DataStream[T]:
+        """Records go in turn to some of the next operator's subtasks: those near to the sender's."""
+        return self._partitioned(Rescale())
+
+    def shuffle(self) -> DataStream[T]:
+        """Records go to subtasks at random."""
+        return self._partitioned(Shuffle())
+
+    def forward(self) -> DataStream[T]:
+        """Subtask i sends to subtask i; the next operator has to have the same parallelism."""
+        return self._partitioned(self._env.forced(Forward()))
+
+    def global_(self) -> DataStream[T]:
+        """All records go to the next operator's first subtask."""
+        return self._partitioned(Global())
+
+    def partition_custom(self, partitioner: Any, key_selector: Any) -> DataStream[T]:
+        """Records go where a function says.
+
+        Args:
+            partitioner: Partitioner, or a callable of (key, number of subtasks) to the number of a subtask.
+            key_selector: KeySelector, or a callable of (record).
+        """
+        checked(partitioner, "partition", "partition_custom")
+        selector = selector_of(key_selector, "partition_custom")
+        return self._partitioned(Custom(method_of(partitioner, "partition"), selector))
+
+    def broadcast(self) -> DataStream[T]:
+        """Every record goes to all subtasks of the next operator."""
+        return self._partitioned(Broadcast())
+
+    # -- event time ----------------------------------------------------------------------------------------------
+
+    def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy[Any]) -> DataStream[T]:
+        """Give records timestamps, and make watermarks from them; those that came before are dropped.
+
+        Raises:
+            ValidationException: `watermark_strategy` is none.
+        """
+        if not isinstance(watermark_strategy, WatermarkStrategy):
+            raise ValidationException(f"a WatermarkStrategy is needed, not {watermark_strategy!r}")
+        interval = self._env.watermark_interval
+        return self._new(
+            self._attach(
+                "timestamps",
+                lambda: AssignTimestamps(watermark_strategy, interval),
+                output_type=self._type,
+                event_time="ends" if watermark_strategy.text == "no watermarks" else "yes",
+                description=watermark_strategy.text,
+                options=(("strategy", watermark_strategy),),
+            )
+        )
+
+    # -- ends ----------------------------------------------------------------------------------------------------
+
+    def print(self, sink_identifier: str = "") -> DataStreamSink:
+        """Write one line a record to standard output.
+
+        Args:
+            sink_identifier: every line begins with it. With a parallelism above 1 the subtask's number (from 1) stands
+                there too.
+        """
+        return self._printing(lambda text: sys.stdout.write(text), sink_identifier)
+
+    def print_to_err(self, sink_identifier: str = "") -> DataStreamSink:
+        """As `print`, to standard error."""
+        return self._printing(lambda text: sys.stderr.write(text), sink_identifier)
+
+    def _printing(self, write: Callable[[str], Any], sink_identifier: str) -> DataStreamSink:
+        return self._sink("print", lambda: Print(write, sink_identifier))
+
+    def add_sink(self, sink_func: Any) -> DataStreamSink:
+        """Call a function with every record: a SinkFunction, or a callable of (record) such as `out.append`."""
+        if isinstance(sink_func, Sink):
+            return self.sink_to(sink_func)
+        checked(sink_func, "invoke", "add_sink")
+        return self._sink("sink", lambda: CallSink(sink_func))
+
+    def sink_to(self, sink: Sink[Any]) -> DataStreamSink:
+        """Write the records to a sink.
+
+        Raises:
+            ValidationException: `sink` is no Sink.
+        """
+        if not isinstance(sink, Sink):
+            raise ValidationException(f"sink_to needs a Sink, not {sink!r}; for a function there is add_sink")
+        return self._sink(type(sink).__name__, lambda: WriterSink(sink))
+
+    def _sink(self, name: str, operator: Callable[[], Any]) -> DataStreamSink:
+        return DataStreamSink(self._env, self._attach(name, operator, kind="sink").id)
+
+    def execute_and_collect(
+        self, job_execution_name: str | None = None, limit: int | None = None, *, restore: str | None = "latest"
+    ) -> CollectedResults[T]:
+        """Run the job, and read this stream's records as they come.
+
+        Other sinks that wait to be executed run in the same job. The results are an async iterator and an async context
+        manager; leaving it cancels the job.
+
+        Args:
+            job_execution_name: the job's name.
+            limit: end after so many records.
+            restore: as in `execute`.
+        """
+        handover = Handover()
+        node = self._attach("collect", lambda: Collect(handover), kind="sink", non_parallel=True)
+        return CollectedResults(self._env.collecting(node.id, job_execution_name, restore), handover, limit)
+
+
+class DataStreamSink(StreamNode):
+    """The end of a stream."""
+
+    def __init__(self, env: StreamExecutionEnvironment, node_id: int) -> None:
+        self._env = env
+        self._id = node_id
+
+    def _node_id(self) -> int:
+        return self._id
+
+
+def _projection(indexes: tuple[int, ...]) -> Callable[[Any], Any]:
+    def project(value: Any) -> tuple[Any, ...]:
+        return tuple([value[i] for i in indexes])
+
+    return project

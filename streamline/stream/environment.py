@@ -1,0 +1,365 @@
+"""The environment: where streams begin, and where the graph that they make is run."""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+import weakref
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any
+
+from streamline._channel.partition import Forward, PartitionSpec
+from streamline._core.config import Configuration
+from streamline._core.time import Clock, Duration, default_clock, to_millis
+from streamline._core.typeinfo import infer
+from streamline._core.watermarks import WatermarkStrategy
+from streamline._graph.stream_graph import Node, StreamGraph
+from streamline._operators.function import Function
+from streamline._operators.window.assign import GlobalWindows
+from streamline._runtime.execute import Job, JobExecutionResult, launch
+from streamline.abc import Source
+from streamline.connectors.memory import CollectionSource, FunctionSource, IterableSource
+from streamline.errors import StreamlineError, ValidationException
+from streamline.stream.base import Origin
+from streamline.stream.config import CheckpointConfig, CheckpointingMode, ExecutionConfig, RuntimeExecutionMode
+from streamline.stream.datastream import DataStream
+from streamline.stream.job_client import JobClient
+from streamline.stream.keyed import KeyedStream
+from streamline.stream.options import execution_options
+from streamline.stream.windowed import AllWindowedStream, count_windowed
+
+__all__ = ("StreamExecutionEnvironment",)
+
+
+class StreamExecutionEnvironment:
+    """Builds a graph of streams and runs it inside the running event loop.
+
+    Nothing runs before one of the `execute` methods. `execute` runs all that was built since the last time.
+    """
+
+    def __init__(self, configuration: Configuration | None = None, *, clock: Clock | None = None) -> None:
+        """
+        Args:
+            configuration: options to begin with; it is copied.
+            clock: where processing time comes from; the system's by default.
+        """
+        self.graph = StreamGraph()
+        self.configuration = configuration.copy() if configuration is not None else Configuration()
+        self._clock = clock
+        self._executed: set[int] = set()
+        #: Conversions of tables that have not run yet: what they were, by node.
+        self._conversions: dict[int, str] = {}
+        self._forwards: list[PartitionSpec] = []
+        weakref.finalize(self, _warn_of_conversions, self._conversions)
+
+    @staticmethod
+    def get_execution_environment(
+        configuration: Configuration | None = None, *, clock: Clock | None = None
+    ) -> StreamExecutionEnvironment:
+        """A new environment.
+
+        Args:
+            configuration: options to begin with.
+            clock: where processing time comes from; the system's by default, in tests a VirtualClock.
+        """
+        return StreamExecutionEnvironment(configuration, clock=clock)
+
+    # -- options -----------------------------------------------------------------------------------------------------
+
+    @property
+    def clock(self) -> Clock:
+        """Where processing time comes from."""
+        return self._clock if self._clock is not None else default_clock()
+
+    def configure(self, configuration: Configuration) -> None:
+        """Set all options of a configuration; in force from the next execution."""
+        self.configuration.add_all(configuration)
+
+    def get_config(self) -> ExecutionConfig:
+        """Options of execution, by method."""
+        return ExecutionConfig(self.configuration)
+
+    def set_parallelism(self, parallelism: int) -> StreamExecutionEnvironment:
+        """The number of subtasks of every operator that has none of its own; default 1."""
+        if parallelism < 1:
+            raise ValidationException(f"the parallelism has to be positive, not {parallelism}")
+        self.configuration.set("parallelism.default", parallelism)
+        return self
+
+    def get_parallelism(self) -> int:
+        """The number of subtasks of every operator that has none of its own."""
+        return int(self.configuration.value("parallelism.default"))
+
+    def set_max_parallelism(self, max_parallelism: int) -> StreamExecutionEnvironment:
+        """The number of key groups of every operator that has none of its own."""
+        if not 1 <= max_parallelism <= 32768:
+            raise ValidationException(f"the max parallelism has to be in 1..32768, not {max_parallelism}")
+        self.configuration.set("pipeline.max-parallelism", max_parallelism)
+        return self
+
+    def get_max_parallelism(self) -> int:
+        """The number of key groups, -1 where it follows from the parallelism."""
+        return int(self.configuration.value("pipeline.max-parallelism"))
+
+    def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> StreamExecutionEnvironment:
+        """STREAMING (default), BATCH (bounded inputs, final results only), or AUTOMATIC (batch if all are bounded)."""
+        self.configuration.set("execution.runtime-mode", RuntimeExecutionMode(execution_mode).value)
+        return self
+
+    def set_buffer_timeout(self, timeout_millis: int) -> StreamExecutionEnvironment:
+        """No effect: a record is never held back to fill a buffer."""
+        return self
+
+    def disable_operator_chaining(self) -> StreamExecutionEnvironment:
+        """No effect: operators are not chained."""
+        return self
+
+    def enable_checkpointing(
+        self,
+        interval: Duration,
+        mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE,
+        storage: str | None = None,
+    ) -> StreamExecutionEnvironment:
+        """Take a checkpoint each interval.
+
+        Args:
+            interval: timedelta, text or ms.
+            mode: exactly once (barriers are aligned) or at least once.
+            storage: where checkpoints lie, e.g. `"file:/var/lib/job"`; without one they are kept in memory.
+        """
+        millis = to_millis(interval, "interval")
+        if millis <= 0:
+            raise ValidationException(f"the checkpoint interval has to be positive: {interval!r}")
+        config = self.get_checkpoint_config()
+        config.set_checkpoint_interval(millis)
+        config.set_checkpointing_mode(mode)
+        if storage is not None:
+            config.set_checkpoint_storage(storage)
+        return self
+
+    def get_checkpoint_config(self) -> CheckpointConfig:
+        """Options of checkpoints, by method."""
+        return CheckpointConfig(self.configuration)
+
+    def get_checkpoint_interval(self) -> int:
+        """Milliseconds, -1 where none are taken."""
+        return self.get_checkpoint_config().get_checkpoint_interval()
+
+    @property
+    def watermark_interval(self) -> Callable[[], int]:
+        """Gives the milliseconds between periodic watermarks, as set when the job starts."""
+        configuration = self.configuration
+        return lambda: int(configuration.value("pipeline.auto-watermark-interval"))
+
+    # -- sources -----------------------------------------------------------------------------------------------------
+
+    def from_collection(self, collection: Iterable[Any], type_info: Any = None) -> DataStream[Any]:
+        """A bounded stream of the elements of a list or another iterable.
+
+        Args:
+            collection: it is read when the job runs; a list is not copied.
+            type_info: type of the elements (a `Types.…` or a Python type); by default the first elements tell.
+
+        Raises:
+            ValidationException: it is no iterable, or text.
+        """
+        if isinstance(collection, (str, bytes)) or not isinstance(collection, Iterable):
+            raise ValidationException(f"from_collection needs an iterable of elements, not {collection!r}")
+        source: CollectionSource[Any] = CollectionSource(collection, type_info)
+        kind = type_info if type_info is not None else infer(source.values)
+        return self._add_source(source, None, "collection", kind)
+
+    def from_elements(self, *values: Any) -> DataStream[Any]:
+        """A bounded stream of the given elements."""
+        return self.from_collection(values)
+
+    def from_source(
+        self,
+        source: Any,
+        watermark_strategy: WatermarkStrategy[Any] | None = None,
+        source_name: str | None = None,
+        type_info: Any = None,
+        *,
+        name: str | None = None,
+    ) -> DataStream[Any]:
+        """A stream of what a source gives.
+
+        Args:
+            source: a Source, an async iterable, or a function that returns one (it can be read again after a restart).
+            watermark_strategy: timestamps and watermarks, per split of the source.
+            source_name: shown in errors, logs and metrics; `name` is the same.
+            type_info: type of the elements; by default what the source, or the function's annotation, tells.
+
+        Raises:
+            ValidationException: `source` or the strategy is none.
+        """
+        if watermark_strategy is not None and not isinstance(watermark_strategy, WatermarkStrategy):
+            raise ValidationException(f"a WatermarkStrategy is needed, not {watermark_strategy!r}")
+        if not isinstance(source, Source):
+            source = IterableSource(source, type_info)
+        kind = type_info if type_info is not None else source.output_type
+        return self._add_source(source, watermark_strategy, name or source_name or type(source).__name__, kind)
+
+    def add_source(self, source_func: Any, source_name: str = "source", type_info: Any = None) -> DataStream[Any]:
+        """A stream of what a function emits.
+
+        Args:
+            source_func: a SourceFunction (an object with `run(ctx)`), a Source, an async iterable, or a function that
+                returns one, e.g. an async generator function.
+            source_name: shown in errors, logs and metrics.
+            type_info: type of the elements.
+        """
+        if hasattr(source_func, "run") and not isinstance(source_func, (type, Source)):
+            source: Source[Any] = FunctionSource(source_func, type_info)
+            return self._add_source(source, None, source_name, type_info, event_time="yes")
+        if isinstance(source_func, type) and issubclass(source_func, (Function, Source)):
+            raise ValidationException(f"add_source needs an object: {source_func.__name__}(), not the class")
+        return self.from_source(source_func, None, source_name, type_info)
+
+    def from_sequence(self, start: int, end: int) -> DataStream[Any]:
+        """The whole numbers from `start` to `end`, both included."""
+        return self._add_source(CollectionSource(range(start, end + 1), int), None, "sequence", int)
+
+    def generate_sequence(self, start: int, end: int) -> DataStream[Any]:
+        """As `from_sequence`."""
+        return self.from_sequence(start, end)
+
+    def _add_source(
+        self,
+        source: Source[Any],
+        strategy: WatermarkStrategy[Any] | None,
+        name: str,
+        kind: Any,
+        event_time: str | None = None,
+    ) -> DataStream[Any]:
+        if event_time is None:
+            event_time = getattr(source, "event_time", "no")
+            if strategy is not None:
+                event_time = "ends" if strategy.text == "no watermarks" else "yes"
+        node = self.graph.add(
+            Node(
+                0,
+                name,
+                "source",
+                source=source,
+                strategy=strategy,
+                output_type=kind,
+                event_time=event_time,
+                parallelism=None if source.parallel else 1,
+                options=() if source.parallel else (("non_parallel", True),),
+            )
+        )
+        return DataStream(self, [Origin(node.id)], kind)
+
+    # -- for streams -------------------------------------------------------------------------------------------------
+
+    def keyed_stream(self, stream: DataStream[Any], selector: Callable[[Any], Any], key_type: Any) -> KeyedStream[Any]:
+        """A stream with keys."""
+        return KeyedStream(self, stream._plain_origins(), stream.element_type(), selector, key_type)
+
+    def all_windowed(self, stream: DataStream[Any], assigner: Any) -> AllWindowedStream[Any]:
+        """Windows over all records of a stream."""
+        return AllWindowedStream(self.keyed_stream(stream, _no_key, None), assigner)
+
+    def all_count_windowed(self, stream: DataStream[Any], size: int, slide: int) -> AllWindowedStream[Any]:
+        """Count windows over all records of a stream."""
+        return count_windowed(AllWindowedStream(self.keyed_stream(stream, _no_key, None), GlobalWindows()), size, slide)
+
+    def forced(self, partition: Forward) -> PartitionSpec:
+        """A forward partitioning that was asked for: unequal parallelism is an error then."""
+        self._forwards.append(partition)
+        return partition
+
+    def note_conversion(self, node_id: int, what: str) -> None:
+        """A conversion of a table ends in this node; a warning names it if it never runs."""
+        self._conversions[node_id] = what
+
+    # -- running -----------------------------------------------------------------------------------------------------
+
+    async def execute(self, job_name: str | None = None, *, restore: str | None = "latest") -> JobExecutionResult:
+        """Run all that was built since the last execution, and wait for its end.
+
+        Cancelling the call cancels the job.
+
+        Args:
+            job_name: its name.
+            restore: "latest": go on from the newest whole checkpoint of a job of this name, where a storage is set; a
+                path: from that checkpoint or savepoint; None: start anew.
+
+        Raises:
+            StreamlineError: nothing was built.
+            Exception: what made the job fail, as it was raised; its notes say where.
+        """
+        job = await self._launch(self._pending(), job_name, restore)
+        try:
+            return await job.wait()
+        except asyncio.CancelledError:
+            await job.cancel()
+            raise
+
+    async def execute_async(self, job_name: str | None = None, *, restore: str | None = "latest") -> JobClient:
+        """As `execute`, but returns as soon as the job runs."""
+        return JobClient(await self._launch(self._pending(), job_name, restore))
+
+    def collecting(self, node_id: int, job_name: str | None, restore: str | None) -> Callable[[], Awaitable[Job]]:
+        """What runs the job of a stream whose results are collected in a node, with all sinks that wait."""
+
+        async def launch_it() -> Job:
+            sinks = [n.id for n in self.graph.nodes.values() if n.kind == "sink" and self._waits(n, node_id)]
+            return await self._launch(sinks, job_name, restore)
+
+        return launch_it
+
+    def _waits(self, node: Node, collected: int) -> bool:
+        if node.name == "collect" and node.kind == "sink":
+            return node.id == collected
+        return node.id not in self._executed
+
+    def _pending(self) -> list[int]:
+        """Nodes that were built since the last execution. A source alone is none."""
+        return [
+            n.id
+            for n in self.graph.nodes.values()
+            if n.id not in self._executed and n.kind != "source" and not (n.kind == "sink" and n.name == "collect")
+        ]
+
+    async def _launch(self, roots: Sequence[int], job_name: str | None, restore: str | None) -> Job:
+        if not roots:
+            raise StreamlineError("No operators defined in streaming topology. Cannot execute.")
+        graph = self.graph.above(roots)
+        options = execution_options(self.configuration, self.clock, job_name, graph, restore)
+        self._check_forwards(graph, options.parallelism)
+        self._executed.update(graph.nodes)
+        for node_id in graph.nodes:
+            self._conversions.pop(node_id, None)
+        return await launch(graph, options)
+
+    def _check_forwards(self, graph: StreamGraph, default: int) -> None:
+        for edge in graph.edges:
+            if any(edge.partition is forced for forced in self._forwards):
+                source, target = graph.nodes[edge.source], graph.nodes[edge.target]
+                widths = source.parallelism_in(default), target.parallelism_in(default)
+                if widths[0] != widths[1]:
+                    raise ValidationException(
+                        f"Forward partitioning does not allow change of parallelism: {source.name!r} has {widths[0]} "
+                        f"subtasks, {target.name!r} has {widths[1]}. Use rebalance() or rescale()"
+                    )
+
+    def close(self) -> None:
+        """Nothing to release: jobs end by themselves or by cancelling them."""
+
+    def __repr__(self) -> str:
+        return f"<StreamExecutionEnvironment of {len(self.graph.nodes)} operators>"
+
+
+def _no_key(_: Any) -> None:
+    """The key of records that have none."""
+    return None
+
+
+def _warn_of_conversions(conversions: dict[int, str]) -> None:
+    if conversions:
+        what = "; ".join(conversions[n] for n in sorted(conversions))
+        warnings.warn(
+            f"conversions that never ran: {what}. execute() of the stream environment runs them", RuntimeWarning, 2
+        )

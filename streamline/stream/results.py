@@ -1,0 +1,104 @@
+"""What a running job gives to the program that runs it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from functools import partial
+from types import TracebackType
+from typing import Any, Generic, TypeVar
+
+from streamline._operators.collect import Handover
+from streamline._runtime.execute import Job
+
+__all__ = ("CollectedResults",)
+
+T = TypeVar("T")
+
+
+class CollectedResults(AsyncIterator[T], Generic[T]):
+    """Records of a stream, as the job makes them.
+
+    The job starts with the first record that is asked for, or where it is entered as a context manager; leaving that
+    cancels the job. Its tasks belong to the job, so any task may read, and close it.
+    """
+
+    def __init__(self, launch: Callable[[], Awaitable[Job]], handover: Handover, limit: int | None = None) -> None:
+        self._launch = launch
+        self._handover = handover
+        self._left = limit
+        self._job: Job | None = None
+        self._end: asyncio.Task[Any] | None = None
+        self._run: Iterator[T] = iter(())
+        self._closed = False
+
+    @property
+    def job(self) -> Job | None:
+        """The job, once it runs."""
+        return self._job
+
+    def __aiter__(self) -> CollectedResults[T]:
+        return self
+
+    async def __anext__(self) -> T:
+        if self._left is not None:
+            if self._left <= 0:
+                await self.aclose()
+                raise StopAsyncIteration
+            self._left -= 1
+        for value in self._run:
+            return value
+        handover = self._handover
+        while not self._closed:
+            if self._end is None:
+                await self._start()
+            run = handover.take()
+            if run is not None:
+                self._run = iter(run)
+                return next(self._run)
+            assert self._end is not None
+            if self._end.done():
+                self._closed = True
+                await self._end
+                break
+            await handover.wait()
+        raise StopAsyncIteration
+
+    async def _start(self) -> None:
+        job = self._job = await self._launch()
+        self._end = asyncio.get_running_loop().create_task(job.wait(), name=f"end of {job.name}")
+        self._end.add_done_callback(partial(_ended, self._handover))
+
+    async def aclose(self) -> None:
+        """Stop reading and cancel the job; returns when nothing of it is left."""
+        self._closed = True
+        self._run = iter(())
+        self._handover.close()
+        if self._job is not None:
+            try:
+                await self._job.cancel()
+            finally:
+                end = self._end
+                if end is not None and not end.done():
+                    with contextlib.suppress(Exception):
+                        await end
+
+    close = aclose
+
+    async def __aenter__(self) -> CollectedResults[T]:
+        if self._end is None and not self._closed:
+            await self._start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+def _ended(handover: Handover, task: asyncio.Task[Any]) -> None:
+    """The job is over: the reader sees how when it has read everything."""
+    if not task.cancelled():
+        task.exception()
+    handover.wake()
