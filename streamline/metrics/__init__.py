@@ -1,0 +1,14 @@
+"""Metrics: groups, and exporters in modules of their own.
+
+`streamline.metrics.prometheus` and `streamline.metrics.opentelemetry` need the extras of those names.
+
+Built-in metrics have Flink's names where Flink has them: of an operator's subtask numRecordsIn, numRecordsOut,
+currentInputWatermark, currentOutputWatermark, numLateRecordsDropped, backPressuredTimeMs; of a job
+lastCheckpointDuration, lastCheckpointSize, numberOfCompletedCheckpoints, numRestarts, loopLagMs.
+"""
+
+from __future__ import annotations
+
+from streamline._runtime.metrics import Counter, Gauge, Histogram, Meter, MetricGroup
+
+__all__ = ("Counter", "Gauge", "Histogram", "Meter", "MetricGroup")
