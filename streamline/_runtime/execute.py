@@ -21,8 +21,9 @@ from streamline._channel.output import ChannelOutput, Route
 from streamline._channel.partition import Forward, PartitionSpec, Rebalance, partitioner, targets
 from streamline._core.elements import Barrier
 from streamline._core.keys import group_range
-from streamline._core.time import Clock, default_clock, sleep
+from streamline._core.time import Clock, SystemClock, default_clock, sleep
 from streamline._graph.stream_graph import Edge, Node, StreamGraph
+from streamline._runtime.loop_lag import LoopLag
 from streamline._runtime.metrics import MetricGroup, value_of
 from streamline._runtime.slice import TimeSlice
 from streamline._runtime.source_task import SourceTask
@@ -124,6 +125,7 @@ class Job:
         self.metrics = MetricGroup("job", options.clock, {"job": options.job_name})
         self.attempt: Attempt | None = None
         self.attempts = 0
+        self.metrics.gauge("numRestarts", lambda: max(0, self.attempts - 1))
         self._main: asyncio.Task[None] | None = None
         self._error: BaseException | None = None
         self._error_seen = False
@@ -295,7 +297,10 @@ class Attempt:
         self._build(splits)
         tasks: Sequence[SourceTask | OperatorTask] = [*self.operators, *self.sources]
         self._running = len(tasks)
+        lag = LoopLag(self.job.metrics, self.time_slice) if isinstance(self.clock, SystemClock) else None
         try:
+            if lag is not None:
+                lag.start()
             async with anyio.create_task_group() as group:
                 self._group = group
                 for task in tasks:
@@ -315,6 +320,8 @@ class Attempt:
             raise
         finally:
             self._group = None
+            if lag is not None:
+                lag.stop()
 
     async def _task(self, task: SourceTask | OperatorTask) -> None:
         await self._guard(task.run)

@@ -14,11 +14,13 @@ __all__ = ("BatchLimit", "TimeSlice")
 class TimeSlice:
     """One for all tasks of a job: they may hold the loop for so long together before one of them lets others run."""
 
-    __slots__ = ("_deadline", "seconds")
+    __slots__ = ("_deadline", "holder", "seconds")
 
     def __init__(self, milliseconds: float = 5.0) -> None:
         self.seconds = milliseconds / 1000
         self._deadline = 0.0
+        #: Name of the operator that was given records last.
+        self.holder = ""
 
     async def check(self) -> None:
         """Yield to the loop where the slice is used up."""

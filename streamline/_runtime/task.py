@@ -173,7 +173,8 @@ class OperatorTask:
 
     async def _loop(self) -> None:
         gate, operator, output, limit = self.gate, self.operator, self.output, self._limit
-        check = self.host.time_slice.check
+        time_slice, name = self.host.time_slice, self.operator_name
+        check = time_slice.check
         on_batch: tuple[Callable[[Batch, Output], Awaitable[None]], ...]
         if isinstance(operator, TwoInputOperator):
             on_batch = (operator.on_batch1, operator.on_batch2)
@@ -187,6 +188,7 @@ class OperatorTask:
             if type(element) is Batch:
                 size = len(element.values)
                 self.records_in += size
+                time_slice.holder = name
                 started, waited = perf_counter(), output.waited
                 await on_batch[min(gate.input, last)](element, output)
                 limit.observe(size, perf_counter() - started - (output.waited - waited))

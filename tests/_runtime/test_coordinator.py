@@ -170,6 +170,7 @@ def test_the_last_checkpoint_is_tried_again() -> None:
     trigger, store = c.on_time(1030)
     assert isinstance(trigger, Trigger) and isinstance(store, Store)
     assert isinstance(c.on_store_failed(1040, 2, "disk full")[-1], Fail)
+    assert c.due is None
 
 
 def test_stop_with_savepoint() -> None:
@@ -274,9 +275,11 @@ class Life(RuleBasedStateMachine):
                     assert isinstance(request, int)
                     self.asked.remove(request)
                 case Fail():
+                    assert i is instructions[-1]
                     self.failed = True
         assert len(self.open) <= self.limit
         if self.failed:
+            self.failed = False
             self.follow(self.c.stop("failed"))
             assert not self.open and not self.asked
             self.reset()
