@@ -23,7 +23,7 @@ class Builder(Generic[T]):
 
     def __init__(self, make: Callable[..., T], aliases: dict[str, Callable[..., dict[str, Any]]] | None = None) -> None:
         self._make = make
-        self._keywords = [p for p in inspect.signature(make).parameters if p != "self"]
+        self._keywords = [p for p in inspect.signature(make).parameters if not p.startswith("_")]
         self._aliases = aliases or {}
         self._given: dict[str, Any] = {}
 

@@ -1,0 +1,143 @@
+"""Clients that start with a clear error or not at all, and that always stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import aiokafka.errors as kafka_errors
+import anyio
+from aiokafka import AIOKafkaConsumer
+from aiokafka.admin import AIOKafkaAdminClient
+
+from streamline.connectors.kafka.errors import KafkaException, explained, not_connected
+from streamline.connectors.kafka.properties import consumer_arguments
+
+__all__ = ("KafkaTopicPartition", "new_consumer", "partitions_of", "start", "stop")
+
+_log = logging.getLogger("streamline.kafka")
+
+#: Seconds that a client gets to stop in order before its connections are dropped.
+STOP_SECONDS: Final = 5.0
+#: A long poll also holds up other requests on its connection, and a reader whose partition is again wanted:
+#: shorter than Kafka's default of 500.
+FETCH_WAIT_MS: Final = 100
+
+_UNKNOWN_TOPIC: Final = 3
+
+
+class KafkaTopicPartition(NamedTuple):
+    """One partition of a topic."""
+
+    topic: str
+    partition: int
+
+
+async def start(client: Any, bootstrap: str) -> None:
+    """Start a client of aiokafka.
+
+    Args:
+        client: a consumer, producer or administration client.
+        bootstrap: where, for the message.
+
+    Raises:
+        KafkaConnectionError: no broker answers.
+        KafkaException: the broker refuses, e.g. the credentials.
+    """
+    try:
+        await client.start()
+    except BaseException as e:
+        await stop(client)
+        if isinstance(e, (kafka_errors.KafkaConnectionError, kafka_errors.KafkaTimeoutError, OSError)):
+            raise not_connected(bootstrap, e) from e
+        if isinstance(e, Exception):
+            raise explained(e, f"connecting to {bootstrap}") from e
+        raise
+
+
+async def stop(client: Any, seconds: float = STOP_SECONDS) -> bool:
+    """Stop a client of aiokafka within a time limit; gives whether it stopped in order.
+
+    A client that does not, because its broker is dead, is taken apart: what it had not sent is lost, and nobody waits
+    for it any more. Only cancellation is raised.
+    """
+    if await _within(seconds, getattr(client, "stop", None) or client.close):
+        return True
+    error = kafka_errors.KafkaConnectionError("the client was closed before the broker answered")
+    accumulator = getattr(client, "_message_accumulator", None)
+    if accumulator is not None:
+        accumulator.fail_all(error)
+    coordination = getattr(getattr(client, "_coordinator", None), "_coordination_task", None)
+    if coordination is not None:
+        coordination.cancel()
+    for name in ("_coordinator", "_fetcher", "_sender", "_client", "client"):
+        part = getattr(client, name, None)
+        if part is not None:
+            await _within(1.0, part.close)
+    return False
+
+
+async def _within(seconds: float, close: Callable[[], Awaitable[Any]]) -> bool:
+    """Call and wait, at most so long; gives whether it came to an end without an error."""
+    with anyio.CancelScope(shield=True), anyio.move_on_after(seconds):
+        try:
+            await close()
+            return True
+        except asyncio.CancelledError:
+            # The clients now and then let the cancellation of one of their own tasks out of stop(); it is not ours.
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+        except Exception as e:
+            _log.debug("a Kafka client did not stop in order: %r", e)
+    return False
+
+
+def new_consumer(properties: Mapping[str, Any], group: str | None = None) -> AIOKafkaConsumer:
+    """A consumer as this package uses them: it joins no group, commits nothing and resets nothing by itself."""
+    arguments = {"fetch_max_wait_ms": FETCH_WAIT_MS, **consumer_arguments(properties)}
+    return AIOKafkaConsumer(group_id=group, enable_auto_commit=False, auto_offset_reset="none", **arguments)
+
+
+async def partitions_of(
+    properties: Mapping[str, Any], topics: Sequence[str] | None, pattern: re.Pattern[str] | None
+) -> list[KafkaTopicPartition]:
+    """All partitions of these topics, or of those whose whole name matches the pattern; sorted.
+
+    Raises:
+        KafkaConnectionError: no broker answers.
+        KafkaException: there is no such topic.
+    """
+    arguments = consumer_arguments(properties)
+    known = ("bootstrap_servers", "client_id", "request_timeout_ms", "connections_max_idle_ms", "metadata_max_age_ms")
+    security = {k: v for k, v in arguments.items() if k.startswith(("sasl_", "security_", "ssl_", "retry_"))}
+    admin = AIOKafkaAdminClient(**{k: v for k, v in arguments.items() if k in known}, **security)
+    bootstrap = str(arguments.get("bootstrap_servers", ""))
+    await start(admin, bootstrap)
+    try:
+        described = await admin.describe_topics(None if topics is None else list(topics))
+    except kafka_errors.KafkaError as e:
+        raise explained(e, "looking for topics") from e
+    finally:
+        await stop(admin)
+    found = []
+    for topic in described:
+        name = topic["topic"]
+        if pattern is not None and (topic.get("is_internal") or pattern.fullmatch(name) is None):
+            continue
+        if topic["error_code"]:
+            raise _no_topic(name, topic["error_code"], bootstrap)
+        found += [KafkaTopicPartition(name, p["partition"]) for p in topic["partitions"]]
+    return sorted(found)
+
+
+def _no_topic(name: str, code: int, bootstrap: str) -> KafkaException:
+    if code == _UNKNOWN_TOPIC:
+        return KafkaException(
+            f"there is no topic {name!r} at {bootstrap}. Create it, or check the name (topic names are case-sensitive)"
+        )
+    error = kafka_errors.for_code(code)
+    return KafkaException(f"topic {name!r} at {bootstrap} cannot be described: {error.__name__}: {error.description}")
