@@ -213,7 +213,8 @@ class Cursor:
         token = self.token
         if not message:
             text = self.source.text[token.start : token.end]
-            shown = f"'{text}'" if len(text) <= 40 else f"'{text[:37]}…'"
+            text = text if len(text) <= 40 else f"{text[:37]}…"
+            shown = text if token.kind == "string" else f"'{text}'"
             message = f"unexpected {'end of the text' if token.kind == 'end' else shown}{self._expected()}"
             advice = advice or self._advice(token)
         raise syntax_error(Span(self.source, token.start, max(token.end, token.start + 1)), message, advice)
@@ -234,14 +235,15 @@ class Cursor:
             return "Identifiers are quoted by backticks, strings by apostrophes."
         if token.key == "!=":
             return "Not equal is written <>."
+        wants_name = self._tried_at == self.at and "an identifier" in self._tried
+        if token.kind == "string" and wants_name:
+            return "Names are quoted by backticks."
         if token.kind == "word" and token.key in RESERVED:
             follows = self.ahead(1).key
             if follows == "(":
                 return _NO_FUNCTION.get(token.key, f"{token.value} is a reserved word and names no function.")
-            wants_name = self._tried_at == self.at and "an identifier" in self._tried
             if wants_name and token.key not in _STRUCTURE and not (token.key in ("GROUP", "ORDER") and follows == "BY"):
                 return f"{token.value} is a reserved word; as a name it is written `{token.value}`."
-            return ""
         # A misspelt keyword was often taken for a name, and the word after it is what does not fit.
         for word in (token, self.tokens[self.at - 1] if self.at else token):
             if word.kind == "word" and word.key not in RESERVED:

@@ -34,7 +34,7 @@ _TOKENS = re.compile(
   | (?P<word>    [{_LETTER}][{_LETTER}\d]* )
   | (?P<quoted>  `(?:[^`\n\r]|``)+` )
   | (?P<hint>    /\*\+ )
-  | (?P<op>      => | <> | <= | >= | != | \|\| | \*/ | [-+*/%<>=()\[\]{{}},.;:?^|"!] )
+  | (?P<op>      => | <> | <= | >= | != | \|\| | \*/ | /(?!\*) | [-+*%<>=()\[\]{{}},.;:?^|"!] )
     """,
     re.VERBOSE,
 )
@@ -84,7 +84,8 @@ def tokenize(source: Source) -> list[Token]:
         if kind == "space":
             continue
         if kind == "word":
-            tokens.append(Token("word", piece.upper(), piece, start, at))
+            # A dollar alone is the end of a row pattern; in a word it is a letter.
+            tokens.append(Token("op" if piece == "$" else "word", piece.upper(), piece, start, at))
         elif kind == "op" or kind == "hint":
             if piece in ("(", "[", "{"):
                 depth += 1

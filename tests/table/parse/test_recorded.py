@@ -77,11 +77,11 @@ REFUSED = {
 
 #: Taken here, refused by Flink's parser: each has one meaning only, and would be harder to refuse than to read.
 TAKEN = {
-    "SELECT a BETWEEN 1 AND 2 AND c, a NOT BETWEEN ASYMMETRIC 1 AND 2, a BETWEEN 1 + 1 AND 2 OR d, a = b BETWEEN c AND d,"
-    " a BETWEEN b BETWEEN 1 AND 2 AND 3",
+    "SELECT a BETWEEN 1 AND 2 AND c, a NOT BETWEEN ASYMMETRIC 1 AND 2, a BETWEEN 1 + 1 AND 2 OR d, "
+    "a = b BETWEEN c AND d, a BETWEEN b BETWEEN 1 AND 2 AND 3",
     "SELECT /*+ H(1, a, 'x') */ a FROM t",
-    "SELECT a FROM TABLE(f(TABLE t PARTITION BY k ORDER BY o DESC, TABLE u PARTITION BY (a, b), (SELECT 1) PARTITION BY x, "
-    " DATA => TABLE t PARTITION BY x, DEFAULT))",
+    "SELECT a FROM TABLE(f(TABLE t PARTITION BY k ORDER BY o DESC, TABLE u PARTITION BY (a, b), "
+    "(SELECT 1) PARTITION BY x,  DATA => TABLE t PARTITION BY x, DEFAULT))",
     "SELECT JSON_OBJECT(KEY VALUE 1)",
     "SELECT FIRST(a) OVER w, LAST(a, b)",
     ";",
@@ -129,7 +129,9 @@ def test_reserved_words() -> None:
     assert RESERVED.isdisjoint(WORDS["names"])
 
 
-@pytest.mark.parametrize("place", ["SELECT a AS {} FROM t", "SELECT {}.a FROM t", "SELECT a FROM {}", "SELECT a FROM t {}"])
+@pytest.mark.parametrize(
+    "place", ["SELECT a AS {} FROM t", "SELECT {}.a FROM t", "SELECT a FROM {}", "SELECT a FROM t {}"]
+)
 def test_words_as_names(place: str) -> None:
     taken = [w for w in WORDS["names"] if verdict(place.format(w)) != "ok"]
     assert taken == []
