@@ -206,10 +206,12 @@ class Checkpoints:
     @property
     def due(self) -> int | None:
         """When `on_time` has to be called next, epoch ms; None: not before something else happens."""
+        if not self._attempt.running:
+            return None
         times = [p.barrier.timestamp + self.settings.timeout for p in self._pending.values()]
         if self._may_trigger():
             times.append(self._trigger_at())
-        elif self._everybody_ended and self._attempt.running and not self._pending and self._retry_at is not None:
+        elif self._retry_at is not None and self._last_is_missing():
             times.append(self._retry_at)
         return min(times, default=None)
 
@@ -240,6 +242,10 @@ class Checkpoints:
             and not self._everybody_ended
         )
 
+    def _last_is_missing(self) -> bool:
+        attempt = self._attempt
+        return attempt.running and self._everybody_ended and not self._pending and attempt.released != attempt.tasks
+
     @property
     def _everybody_ended(self) -> bool:
         return bool(self._attempt.tasks) and self._attempt.tasks == self._attempt.ended.keys()
@@ -263,7 +269,11 @@ class Checkpoints:
         """Some time has passed."""
         done: list[Instruction] = []
         for n, pending in list(self._pending.items()):
-            if n in self._pending and pending.barrier.timestamp + self.settings.timeout <= now:
+            if (
+                self._attempt.running
+                and n in self._pending
+                and pending.barrier.timestamp + self.settings.timeout <= now
+            ):
                 late = sorted(map(str, pending.waiting))
                 whom = f"; not acknowledged by {', '.join(late[:5])}" if late else "; it was not stored in time"
                 more = f" and {len(late) - 5} more" if len(late) > 5 else ""
@@ -385,7 +395,7 @@ class Checkpoints:
     def _last(self, now: int) -> list[Instruction]:
         """Everybody has ended: one checkpoint that holds what all of them ended with, and they may go."""
         attempt = self._attempt
-        if self._pending or attempt.released == attempt.tasks:
+        if not self._last_is_missing():
             return []
         if attempt.stopping is not None:
             if not attempt.draining:
