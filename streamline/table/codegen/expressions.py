@@ -159,6 +159,8 @@ class ExpressionCompiler:
         return f"(None if {' or '.join(guards)} else {text})" if guards else text
 
     def can_be_null(self, expr: Expr) -> bool:
+        if isinstance(expr, Literal):
+            return expr.value is None
         if not expr.type.nullable or expr in self._known:
             return False
         if isinstance(expr, Call) and expr.function.strict and expr.function.never_null(expr):
@@ -233,6 +235,8 @@ class ExpressionCompiler:
         while stack:
             expr = stack.pop()
             if expr in self._known or not expr.type.nullable:
+                continue
+            if isinstance(expr, Literal) and expr.value is not None:
                 continue
             if isinstance(expr, Call) and expr.function.strict and expr.function.never_null(expr):
                 stack.extend(reversed(expr.operands))

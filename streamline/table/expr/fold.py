@@ -54,7 +54,7 @@ def fold(expr: Expr, context: EvalContext | None = None) -> Expr:
     if not _constant(expr):
         return expr
     value = evaluate(expr, context)
-    return Literal(value, expr.type.with_nullable(value is None))
+    return Literal(value, expr.type.null() if value is None else expr.type)
 
 
 def _constant(expr: Call) -> bool:

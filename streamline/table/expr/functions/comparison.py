@@ -10,6 +10,7 @@ from streamline._core.types import DataType
 from streamline.errors import ValidationException
 from streamline.table.expr.coercion import common_type, comparable_type, sql_text
 from streamline.table.expr.emitter import Emitter
+from streamline.table.expr.fold import fold
 from streamline.table.expr.functions.logic import and_, not_, or_
 from streamline.table.expr.nodes import Call, Expr, Literal
 from streamline.table.expr.registry import ScalarFunction, bind_call, cast, register
@@ -63,6 +64,11 @@ def _aligned(operand: Expr, common: DataType) -> Expr:
     return cast(operand, common)
 
 
+def _null_within(type_: DataType) -> bool:
+    """Whether a comparison with a value of the type may be NULL: for a row also where a field is nullable."""
+    return type_.nullable or (type_.root == "ROW" and any(_null_within(f.type) for f in type_.fields))
+
+
 class Comparison(ScalarFunction):
     """One of = <> < <= > >=; NULL where an operand is."""
 
@@ -88,7 +94,7 @@ class Comparison(ScalarFunction):
             raise self.cannot_apply(operands)
         if self.name not in ("=", "<>") and not all(o.type.root in _ORDERED | {"NULL"} for o in aligned):
             raise self.cannot_apply(operands)
-        nullable = any(o.type.nullable for o in aligned)
+        nullable = any(_null_within(o.type) for o in aligned)
         return Call(self, tuple(aligned), t.BOOLEAN.with_nullable(nullable))
 
     def emit(self, call: Call, em: Emitter) -> str:
@@ -175,8 +181,8 @@ class In(ScalarFunction):
     name = "IN"
 
     def text(self, call: Call) -> str:
-        first, *items = call.operands
-        return f"{first} IN ({', '.join(map(str, items))})"
+        first, *items = map(str, call.operands)
+        return f"{first} IN ({', '.join((*items, 'null') if call.options[0] else items)})"
 
     def supported(self) -> Sequence[str]:
         return ("<COMPARABLE_TYPE> IN (<COMPARABLE_TYPE>, …)",)
@@ -184,39 +190,39 @@ class In(ScalarFunction):
     def bind(self, operands: Sequence[Expr], options: tuple[Any, ...] = ()) -> Expr:
         if len(operands) < 2:
             raise self.wrong_count("at least 2")
-        if common_type([o.type for o in operands[1:]]) is None:
-            raise ValidationException("Values in expression list must have compatible types")
         value, *items = operands
+        if common_type([o.type for o in items]) is None:
+            raise ValidationException("Values in expression list must have compatible types")
         if not any(o.type.is_character for o in operands) and comparable_type([o.type for o in operands]) is None:
             raise ValidationException("Values passed to IN operator must have compatible types")
-        if not all(isinstance(i, Literal) for i in items) or value.type.root not in _ORDERED:
-            return or_(*(bind_call("=", (value, i)) for i in items))
         aligned = align(operands)
         if aligned is None:
             raise self.cannot_apply(operands)
-        if not all(isinstance(i, Literal) for i in aligned[1:]):
+        # A text read as TIMESTAMP_LTZ depends on the session time zone, which is not known here.
+        zoned = aligned[0].type.root == "TIMESTAMP_LTZ"
+        constants = aligned[1:] if zoned else [fold(a) for a in aligned[1:]]
+        if value.type.root not in _ORDERED or not all(isinstance(c, Literal) for c in constants):
             return or_(*(bind_call("=", (value, i)) for i in items))
-        nullable = any(o.type.nullable for o in aligned)
-        return Call(self, tuple(aligned), t.BOOLEAN.with_nullable(nullable))
+        kept = [c for c in constants if isinstance(c, Literal) and c.value is not None]
+        has_null = len(kept) < len(constants)
+        nullable = aligned[0].type.nullable or has_null
+        return Call(self, (aligned[0], *kept), t.BOOLEAN.with_nullable(nullable), (has_null,))
 
     def never_null(self, call: Call) -> bool:
-        return not self._has_null(call)
-
-    @staticmethod
-    def _has_null(call: Call) -> bool:
-        return any(isinstance(i, Literal) and i.value is None for i in call.operands[1:])
+        return not call.options[0]
 
     def emit(self, call: Call, em: Emitter) -> str:
         value, *items = call.operands
-        values = [i.value for i in items if isinstance(i, Literal) and i.value is not None]
+        has_null = call.options[0]
+        values = [i.value for i in items if isinstance(i, Literal)]
         if not values:
-            return "None" if self._has_null(call) else "False"
+            return "None" if has_null else "False"
         if all(isinstance(v, (int, str, bytes)) for v in values):
             shown = "{" + ", ".join(map(repr, values)) + "}"  # a constant to the Python compiler
         else:
             shown = em.cached((frozenset(values), "set"), lambda: frozenset(values), "values")
         found = f"({em.value(value)} in {shown})"
-        return f"({found} or None)" if self._has_null(call) else found
+        return f"({found} or None)" if has_null else found
 
 
 class Between(ScalarFunction):

@@ -131,13 +131,11 @@ def floor_timestamp(nanos: int, unit: str) -> int:
 
 
 def ceil_timestamp(nanos: int, unit: str) -> int:
-    """The beginning of the next unit of whole days, or the timestamp where it is one."""
-    day, rest = divmod(nanos, DAY)
-    first = floor_day(day, unit)
-    if first == day and not rest:
-        return nanos
-    after = first + 1 if unit == "DAY" else first + 7 if unit == "WEEK" else add_months_to_day(first, UNIT_MONTHS[unit])
-    return after * DAY
+    """The beginning of the next unit of whole days, or that of the timestamp's day where the unit begins with it.
+
+    So the first of January, 10:00, is rounded up to 00:00 of that day: Flink rounds days, not moments.
+    """
+    return ceil_day(nanos // DAY, unit) * DAY
 
 
 def ceil_time(millis: int, unit: int) -> int:

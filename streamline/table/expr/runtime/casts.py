@@ -55,15 +55,33 @@ def _java_text(digits: str) -> str:
     return f"{sign}{stripped[0]}.{stripped[1:] or '0'}E{point - 1}"
 
 
+def _large(x: float, bits: int) -> str | None:
+    """Digits of a whole number with more bits than the significand has, as the JVM chooses them.
+
+    It writes such a number exactly, less the digits that the missing bits make meaningless, where shortest digits
+    would be fewer. None for all other numbers.
+    """
+    if not math.isfinite(x) or not 1 << bits < abs(x) < 1 << 63 or x != int(x):
+        return None
+    whole = abs(int(x))
+    missing = whole.bit_length() - 2 - bits
+    drop = len(str(1 << missing)) - 1 if missing > 1 else 0
+    unit = 10**drop
+    return f"{'-' if x < 0 else ''}{(whole + unit // 2) // unit * unit}.0"
+
+
 def double_text(x: float) -> str:
     """A DOUBLE as text."""
-    return _java_text(repr(float(x)))
+    return _java_text(_large(x, 53) or repr(float(x)))
 
 
 def float_text(x: float) -> str:
     """A FLOAT as text: the fewest digits that give the same 32-bit number."""
     if not math.isfinite(x):
         return _java_text(repr(float(x)))
+    large = _large(x, 24)
+    if large is not None:
+        return _java_text(large)
     for digits in range(1, 10):
         text = f"{x:.{digits - 1}e}"
         if float32(float(text)) == x:
