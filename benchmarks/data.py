@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -38,6 +39,10 @@ def trades(count: int, cls: Any = Trade) -> list[Any]:
     """Deterministic records: a key of 1000 in an order without pattern, event time one millisecond apart."""
     symbols = [f"S{i:03d}" for i in range(KEYS)]
     return [cls(symbols[(i * 7919 + i // KEYS) % KEYS], (i * 31) % 100, (i % 977) / 8, START + i) for i in range(count)]
+
+
+def drop(record: Any) -> None:
+    """A sink that drops its records."""
 
 
 class InMemory(Source[Any]):
@@ -87,3 +92,9 @@ class _Reader(SourceReader[Any]):
 
     async def close(self) -> None:
         pass
+
+
+def rate(source: InMemory, job: Callable[[], Any]) -> float:
+    """Records a second from the first poll of the source to the end of the job: start-up is left out."""
+    asyncio.run(job())
+    return len(source.values) / (perf_counter() - source.started)

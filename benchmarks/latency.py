@@ -9,7 +9,8 @@ from typing import Any
 
 from benchmarks.data import InMemory, Trade, trades
 from benchmarks.report import Figure, at_most, quantile
-from benchmarks.workloads import SQL_W2, SQL_W3, RunningCount, into_blackhole
+from benchmarks.sql import SQL_W2, SQL_W3, into_blackhole
+from benchmarks.stream import RunningCount
 from streamline import StreamExecutionEnvironment
 from streamline.abc import Source, SourceContext, SourceReader, Split, SplitBatch
 

@@ -36,10 +36,10 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "_graph": (*CONTRACT, "_channel"),
     "_runtime": (*CONTRACT, "_channel", "_state", "_graph"),
     # Public families that users subclass or name.
-    "functions": CONTRACT,
+    "functions": (*CONTRACT, "_operators"),
     "state": CONTRACT,
     "windows": (*CONTRACT, "_operators"),
-    "stream": (*GRAPH, "functions", "state", "windows", "connectors", "metrics"),
+    "stream": (*GRAPH, "_runtime.metrics", "functions", "state", "windows", "connectors", "metrics"),
     "table.bridge": (*GRAPH, "functions", "table", "stream", "connectors"),
     "table": (*GRAPH, "functions", "connectors"),
     "cep": (*GRAPH, "functions", "state", "stream"),
