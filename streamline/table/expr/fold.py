@@ -6,11 +6,12 @@ from dataclasses import replace
 from typing import Any, Final
 
 from streamline._core import types as t
+from streamline._core.types import DataType
 from streamline.errors import StreamlineError, ValidationException
 from streamline.table.codegen.expressions import compile_scalar
 from streamline.table.expr.context import EvalContext
 from streamline.table.expr.nodes import Call, Expr, Literal, is_deterministic
-from streamline.table.expr.registry import bind_call
+from streamline.table.expr.registry import bind_call, lookup
 
 __all__ = ("evaluate", "fold")
 
@@ -50,11 +51,22 @@ def fold(expr: Expr, context: EvalContext | None = None) -> Expr:
         expr = replace(expr, operands=operands)
     simpler = _simplified(expr)
     if simpler is not expr:
-        return fold(simpler, context)
+        return _retyped(fold(simpler, context), expr.type)
     if not _constant(expr):
         return expr
     value = evaluate(expr, context)
     return Literal(value, expr.type.null() if value is None else expr.type)
+
+
+def _retyped(expr: Expr, type_: DataType) -> Expr:
+    """The expression with the nullability that it had before it was simplified: it is part of the query's schema."""
+    if not type_.nullable or expr.type.nullable:
+        return expr
+    if isinstance(expr, Literal):
+        return Literal(expr.value, expr.type.null())
+    cast = lookup("CAST")
+    assert cast is not None
+    return Call(cast, (expr,), expr.type.null())
 
 
 def _constant(expr: Call) -> bool:

@@ -67,6 +67,7 @@ KINDS: Final[dict[str, Kind]] = {
         _root("ROW", t.row(), "ROW", "STRUCTURED"),
         _root("RAW", t.raw(), "RAW"),
         _root("VARIANT", DataType("VARIANT"), "VARIANT"),
+        _root("BITMAP", DataType("BITMAP"), "BITMAP"),
         Kind("ANY", lambda x: x, t.NULL),
     )
 }

@@ -202,9 +202,14 @@ def _hexadecimal(em: Emitter, call: Call, x: str) -> str:
 
 
 def unhex(text: str) -> bytes | None:
-    """The bytes of hexadecimal digits, a zero put before an odd number of them; None for other characters."""
+    """The bytes of hexadecimal digits; None for other characters.
+
+    Of an odd number of digits the first is replaced by a zero byte, as Flink documents it.
+    """
     try:
-        return bytes.fromhex(text if len(text) % 2 == 0 else "0" + text) if " " not in text else None
+        if " " in text:
+            return None
+        return bytes.fromhex(text) if len(text) % 2 == 0 else b"\0" + bytes.fromhex(text[1:])
     except ValueError:
         return None
 
