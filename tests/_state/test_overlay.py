@@ -12,7 +12,7 @@ from streamline._core.declare import StateSpec
 from streamline._state.overlay import Overlay, Passing, peek_items
 from streamline._state.table import MemoryTable
 
-KEYS = st.integers(0, 12)
+KEYS = st.integers(0, 5)
 
 
 class FlatTable(RuleBasedStateMachine):

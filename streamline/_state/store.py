@@ -1,0 +1,352 @@
+"""Checkpoints of a job in a folder: written atomically, verified when read, the old ones let go.
+
+    <root>/<job>/chk-42-1a2b3c/MANIFEST        written last; without it there is no checkpoint
+    <root>/<job>/chk-42-1a2b3c/count-0.state   one file for each subtask
+    <root>/<job>/shared/…                      files that incremental checkpoints have in common
+    <root>/<job>/savepoint-43-1a2b3c/…         full, the user's, never deleted
+
+A folder carries the beginning of the job's id: two runs of one job, of which one should not be there any more, never
+write over each other.
+
+What blocks runs in worker threads, in pieces, so that cancelling waits for no more than one of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, TypeVar, final
+
+import anyio.to_thread
+
+from streamline._state.files import Files, files_at, missing
+from streamline._state.format import MANIFEST, Manifest, OperatorEntry, PartEntry, digest, join_file, split_file
+from streamline._state.snapshot import SubtaskSnapshot
+from streamline.errors import CheckpointException
+
+__all__ = ("Checkpoint", "CheckpointStore", "RestoredOperator", "open_checkpoint")
+
+_log = logging.getLogger("streamline.checkpoint")
+
+T = TypeVar("T")
+
+_CHECKPOINT: Final = re.compile(r"chk-(\d+)-\w+")
+_SHARED: Final = "shared"
+
+
+async def in_thread(function: Callable[..., T], *args: Any) -> T:
+    """Run what blocks in a worker thread; when cancelled, wait for it to be over."""
+    return await anyio.to_thread.run_sync(partial(function, *args))
+
+
+class _Incomplete(CheckpointException):
+    """A checkpoint that was begun and never completed."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredOperator:
+    """The state of one operator in a checkpoint, read and verified.
+
+    Attributes:
+        ended: the subtasks that had ended.
+        snapshots: of all subtasks, in order.
+    """
+
+    uid: str
+    name: str
+    parallelism: int
+    max_parallelism: int
+    ended: frozenset[int]
+    snapshots: Sequence[SubtaskSnapshot]
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A whole checkpoint or savepoint: its description and, by uid, the state of its operators."""
+
+    location: str
+    manifest: Manifest
+    operators: Mapping[str, RestoredOperator] = field(default_factory=dict)
+
+    @property
+    def id(self) -> int:
+        """Its number."""
+        return self.manifest.checkpoint_id
+
+
+@final
+class CheckpointStore:
+    """The folder of one job."""
+
+    def __init__(self, root: str, job_name: str, retained: int = 1) -> None:
+        """
+        Args:
+            root: path or URL under which jobs have their folders.
+            job_name: decides the folder's name.
+            retained: how many complete checkpoints are kept.
+        """
+        self._root = files_at(root)
+        self.files: Final = self._root.within(folder_name(job_name))
+        self._retained = max(1, retained)
+        #: The shared files that each checkpoint needs, by its folder.
+        self._needs: dict[str, frozenset[str]] = {}
+        #: Folders of complete checkpoints, oldest first.
+        self._complete: list[str] = []
+        #: Folders that a crashed run has not completed.
+        self._garbage: list[str] = []
+        self._known = False
+
+    @property
+    def location(self) -> str:
+        """Where the job's folder is."""
+        return self.files.location
+
+    # -- writing -------------------------------------------------------------------------------------------------
+
+    async def write_part(
+        self, folder: str, uid: str, snapshot: SubtaskSnapshot, files: Files | None = None
+    ) -> PartEntry:
+        """Write the state of one subtask into the folder of a checkpoint that is not complete yet.
+
+        Raises:
+            CheckpointException: it could not be written; says where and why.
+        """
+        where = self.files if files is None else files
+        name = f"{part_name(uid)}-{snapshot.subtask_index}.state"
+        try:
+            return await in_thread(_write_part, where, folder, name, snapshot)
+        except OSError as e:
+            raise CheckpointException(f"{where.location}/{folder}/{name} cannot be written: {e}") from e
+
+    async def complete(self, folder: str, manifest: Manifest, files: Files | None = None) -> str:
+        """Write the manifest: from now on the checkpoint counts. Gives its location.
+
+        Raises:
+            CheckpointException: it could not be written; the checkpoint does not count.
+        """
+        where = self.files if files is None else files
+        try:
+            await in_thread(where.publish, f"{folder}/{MANIFEST}", manifest.encode())
+        except OSError as e:
+            raise CheckpointException(f"{where.location}/{folder}/{MANIFEST} cannot be written: {e}") from e
+        if files is None:
+            self._complete.append(folder)
+            self._needs[folder] = _needs(manifest)
+        return f"{where.location}/{folder}"
+
+    async def take_shared(self, name: str, source: Path) -> None:
+        """Put a local file into the shared folder."""
+        await in_thread(self.files.take, f"{_SHARED}/{name}", source)
+
+    async def tidy(self) -> None:
+        """Delete checkpoints beyond the retained ones, and what crashed runs have left half written.
+
+        Never fails: what cannot be deleted stays, and the log says so.
+        """
+        await self._learn()
+        for folder in self._garbage:
+            await self.drop(folder)
+        self._garbage = []
+        old, self._complete = self._complete[: -self._retained], self._complete[-self._retained :]
+        for folder in old:
+            await self.drop(folder)
+            self._needs.pop(folder, None)
+
+    async def drop(self, folder: str, files: Files | None = None) -> None:
+        """Delete a folder: the manifest first, so that half a checkpoint never counts. Never fails."""
+        where = self.files if files is None else files
+        try:
+            await in_thread(_drop, where, folder)
+        except Exception as e:  # a store that is away must not stop the job: it is found again at the next start
+            _log.warning("%s/%s could not be deleted: %s", where.location, folder, e)
+
+    async def sweep_shared(self, keep: Iterable[str]) -> None:
+        """Delete shared files that neither `keep` nor a complete checkpoint names. Never fails."""
+        await self._learn()
+        kept = set(keep).union(*self._needs.values()) if self._needs else set(keep)
+        try:
+            for name in await in_thread(self.files.names, _SHARED):
+                if name not in kept:
+                    await in_thread(self.files.delete, f"{_SHARED}/{name}")
+        except Exception as e:
+            _log.warning("%s/%s could not be tidied: %s", self.location, _SHARED, e)
+
+    async def delete_all(self) -> None:
+        """Delete all checkpoints of the job (not its savepoints). Never fails."""
+        await self._learn()
+        for folder in self._complete:
+            await self.drop(folder)
+        self._complete, self._needs = [], {}
+        await self.sweep_shared(())
+
+    async def _learn(self) -> None:
+        """What earlier runs have left. Only what is seen now is ever deleted: another run may be writing beside us."""
+        if self._known:
+            return
+        self._known = True
+        found = []
+        for _, folder in await self.folders():
+            if folder in self._complete:
+                continue
+            try:
+                manifest = await in_thread(_read_manifest, self.files.within(folder))
+            except _Incomplete:
+                self._garbage.append(folder)
+            except CheckpointException:
+                found.append(folder)  # damaged: goes when its turn comes
+            else:
+                found.append(folder)
+                self._needs[folder] = _needs(manifest)
+        self._complete = found + self._complete
+
+    # -- reading -------------------------------------------------------------------------------------------------
+
+    async def folders(self) -> list[tuple[int, str]]:
+        """Numbers and folders of the checkpoints that are there, whole or not, oldest first.
+
+        Raises:
+            CheckpointException: the place cannot be read.
+        """
+        try:
+            names = await in_thread(self.files.names)
+        except Exception as e:
+            raise missing(self.location, e) from e
+        return sorted((int(m[1]), name) for name in names if (m := _CHECKPOINT.fullmatch(name)))
+
+    async def latest(self) -> Checkpoint | None:
+        """The newest whole checkpoint, read and verified; None where none was ever completed.
+
+        Torn and corrupt ones are named in the log and passed over.
+
+        Raises:
+            CheckpointException: there are checkpoints, and none of them can be used.
+        """
+        damaged: list[CheckpointException] = []
+        for _, folder in reversed(await self.folders()):
+            try:
+                return await _read(self.files.within(folder), self.files.within(_SHARED))
+            except _Incomplete as e:
+                _log.info("%s; it does not count", e)
+            except CheckpointException as e:
+                _log.warning("%s; the checkpoint before it is looked for", e)
+                damaged.append(e)
+        if damaged:
+            raise CheckpointException(
+                f"no checkpoint in {self.location} can be used: {damaged[0]}. Restore another one by its path, or "
+                "start afresh with restore=None"
+            )
+        return None
+
+    async def next_id(self) -> int:
+        """A number above all that are there."""
+        return max((n for n, _ in await self.folders()), default=0) + 1
+
+
+async def open_checkpoint(location: str) -> Checkpoint:
+    """A checkpoint or savepoint by its path or URL, read and verified.
+
+    Raises:
+        CheckpointException: there is none, or it is torn, corrupt or of a later version; names the file.
+    """
+    files = files_at(location)
+    return await _read(files, None)
+
+
+async def _read(files: Files, shared: Files | None) -> Checkpoint:
+    manifest = await in_thread(_read_manifest, files)
+    operators = {}
+    for entry in manifest.operators:
+        snapshots = []
+        for part in sorted(entry.parts, key=lambda p: p.subtask):
+            data = await in_thread(_read_part, files, part)
+            snapshot = join_file(data, f"{files.location}/{part.file}")
+            snapshots.append(snapshot)
+        if len(snapshots) != entry.parallelism:
+            raise CheckpointException(
+                f"{files.location}: operator {entry.uid!r} has {len(snapshots)} of {entry.parallelism} parts"
+            )
+        operators[entry.uid] = RestoredOperator(
+            entry.uid,
+            entry.name,
+            entry.parallelism,
+            entry.max_parallelism,
+            frozenset(p.subtask for p in entry.parts if p.ended),
+            snapshots,
+        )
+    return Checkpoint(files.location, manifest, operators)
+
+
+# -- what runs in threads ------------------------------------------------------------------------------------------
+
+
+def _write_part(files: Files, folder: str, name: str, snapshot: SubtaskSnapshot) -> PartEntry:
+    parts = split_file(snapshot)
+    files.write(f"{folder}/{name}", parts)
+    return PartEntry(snapshot.subtask_index, name, sum(map(len, parts)), digest(parts))
+
+
+def _drop(files: Files, folder: str) -> None:
+    files.delete(f"{folder}/{MANIFEST}")
+    files.delete(folder)
+
+
+def _read_manifest(files: Files) -> Manifest:
+    try:
+        data = files.read(MANIFEST)
+    except FileNotFoundError:
+        there = files.names()
+        what = "it was never completed" if there else "there is nothing"
+        raise _Incomplete(f"{files.location} is no whole checkpoint: {what}, no {MANIFEST}") from None
+    except Exception as e:
+        raise missing(f"{files.location}/{MANIFEST}", e) from e
+    return Manifest.decode(data, files.location)
+
+
+def _read_part(files: Files, part: PartEntry) -> bytes:
+    where = f"{files.location}/{part.file}"
+    try:
+        data = files.read(part.file)
+    except Exception as e:
+        raise missing(where, e) from e
+    if len(data) != part.size:
+        raise CheckpointException(f"{where} is torn: it has {len(data)} bytes, and {part.size} were written")
+    if digest([data]) != part.digest:
+        raise CheckpointException(f"{where} is corrupt: its checksum does not match")
+    return data
+
+
+def _needs(manifest: Manifest) -> frozenset[str]:
+    return frozenset(f.name for operator in manifest.operators for part in operator.parts for f in part.shared)
+
+
+def folder_name(job_name: str) -> str:
+    """A folder for a job: readable, and different for different names."""
+    readable = re.sub(r"[^A-Za-z0-9._-]+", "-", job_name).strip("-.")[:60]
+    return f"{readable or 'job'}-{hashlib.blake2b(job_name.encode(), digest_size=4).hexdigest()}"
+
+
+def part_name(uid: str) -> str:
+    """The beginning of a file's name for an operator."""
+    return folder_name(uid)
+
+
+def checkpoint_folder(checkpoint_id: int, job_id: str) -> str:
+    """The folder of a checkpoint."""
+    return f"chk-{checkpoint_id}-{job_id[:6]}"
+
+
+def savepoint_folder(checkpoint_id: int, job_id: str) -> str:
+    """The folder of a savepoint."""
+    return f"savepoint-{checkpoint_id}-{job_id[:6]}"
+
+
+def operator_entry(
+    uid: str, name: str, parallelism: int, max_parallelism: int, parts: Iterable[PartEntry]
+) -> OperatorEntry:
+    """The entry of an operator in a manifest, its parts in order."""
+    return OperatorEntry(uid, name, parallelism, max_parallelism, sorted(parts, key=lambda p: p.subtask))
