@@ -8,6 +8,18 @@ from __future__ import annotations
 
 from streamline.testing.changelog import assert_changelog, changelog, changelog_text, fold, fold_by_key
 from streamline.testing.clock import VirtualClock
+from streamline.testing.faults import (
+    FailInClose,
+    FailInCommit,
+    FailInOpen,
+    FailInSnapshot,
+    FailOnRecord,
+    FailOnTimer,
+    Fault,
+    InjectedFault,
+    Slow,
+    inject,
+)
 from streamline.testing.harness import OperatorHarness
 from streamline.testing.leaks import LeakError, no_leaks
 from streamline.testing.quiescence import settle
@@ -16,11 +28,20 @@ from streamline.testing.scripted import Delay, Fail, Pace, Quiet, ScriptedSource
 __all__ = (
     "Delay",
     "Fail",
+    "FailInClose",
+    "FailInCommit",
+    "FailInOpen",
+    "FailInSnapshot",
+    "FailOnRecord",
+    "FailOnTimer",
+    "Fault",
+    "InjectedFault",
     "LeakError",
     "OperatorHarness",
     "Pace",
     "Quiet",
     "ScriptedSource",
+    "Slow",
     "VirtualClock",
     "WaitFor",
     "assert_changelog",
@@ -28,6 +49,7 @@ __all__ = (
     "changelog_text",
     "fold",
     "fold_by_key",
+    "inject",
     "no_leaks",
     "settle",
 )

@@ -53,10 +53,14 @@ class KafkaKit:
     async def create_topic(
         self, partitions: int = 1, *, name: str | None = None, config: Mapping[str, str] | None = None
     ) -> str:
-        """Create a topic, by default with a name of its own; returns the name."""
+        """Create a topic, by default with a name of its own; returns the name.
+
+        Its records do not age, since those of tests often carry timestamps of long ago.
+        """
         topic = name or self.unique()
+        config = {"retention.ms": "-1", **(config or {})}
         async with self.admin() as admin:
-            new = NewTopic(topic, partitions, 1, topic_configs=dict(config or {}))
+            new = NewTopic(topic, partitions, 1, topic_configs=config)
             _raise_for(await admin.create_topics([new]), "topic_errors")
         self._topics.append(topic)
         return topic

@@ -54,18 +54,19 @@ def virtual_clock(request: pytest.FixtureRequest) -> Iterator[VirtualClock]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """Put a leak check around the coroutine of an async test."""
-    if isinstance(item, pytest.Function) and item.config.getini("streamline_leaks"):
-        if not item.get_closest_marker("leaks"):
-            hypothesis = getattr(item.obj, "hypothesis", None)
-            holder, name = (item, "obj") if hypothesis is None else (hypothesis, "inner_test")
-            test = getattr(holder, name)
-            if inspect.iscoroutinefunction(test):
-                setattr(holder, name, _checked(test, collect=hypothesis is None))
-                try:
-                    return (yield)
-                finally:
-                    setattr(holder, name, test)
-    return (yield)
+    wanted = item.config.getini("streamline_leaks") and not item.get_closest_marker("leaks")
+    if not wanted or not isinstance(item, pytest.Function):
+        return (yield)
+    hypothesis = getattr(item.obj, "hypothesis", None)
+    holder, name = (item, "obj") if hypothesis is None else (hypothesis, "inner_test")
+    test = getattr(holder, name)
+    if not inspect.iscoroutinefunction(test):
+        return (yield)
+    setattr(holder, name, _checked(test, collect=hypothesis is None))
+    try:
+        return (yield)
+    finally:
+        setattr(holder, name, test)
 
 
 def _checked(

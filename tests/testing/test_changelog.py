@@ -15,7 +15,7 @@ from streamline._core.elements import MAX_TIMESTAMP, Barrier, Batch, EndOfInput,
 from streamline.errors import ValidationException
 from streamline.testing import assert_changelog, changelog, changelog_text, fold, fold_by_key
 
-I, UB, UA, D = RowKind.INSERT, RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER, RowKind.DELETE
+UB, UA, D = RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER, RowKind.DELETE
 
 
 def test_reading_every_sort_of_element() -> None:
@@ -87,7 +87,7 @@ def test_what_is_written_is_read_again(rows: list[tuple[RowKind, tuple[object, o
     text = changelog_text([Batch([v], [t], [k]) for k, v, t in rows], timestamps=True)
     read = changelog(text)
     again = [
-        ((b.kinds or [I] * len(b))[i], v, (b.timestamps or [None] * len(b))[i])
+        ((b.kinds or [RowKind.INSERT] * len(b))[i], v, (b.timestamps or [None] * len(b))[i])
         for b in read
         for i, v in enumerate(b.values)
     ]
