@@ -413,3 +413,27 @@ def test_refused_by_name(sql: str, name: str) -> None:
 def test_titles_name_statements() -> None:
     titles = {parse_statement(sql).title for sql, _ in STATEMENTS}
     assert "" not in titles and "ALTER TABLE" in titles
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT userId, COUNT(*) AS views FROM page_views GROUP BY userId",
+        "SELECT SUM(views) FROM (SELECT userId, COUNT(*) AS views FROM page_views GROUP BY userId)",
+        "SELECT customerId, SUM(amount) FROM orders "
+        "WHERE orderTime > CURRENT_TIMESTAMP - INTERVAL '1' HOUR GROUP BY customerId",
+        "SELECT customerId, SUM(amount) OVER (PARTITION BY customerId ORDER BY orderTime "
+        "RANGE BETWEEN INTERVAL '1' HOUR PRECEDING AND CURRENT ROW) AS total FROM orders",
+        "SELECT orderId, item.productId FROM co, LATERAL TABLE(EXPLODE(items)) AS T(item)",
+        "SELECT symbol, COUNT(*) FROM events GROUP BY symbol, TUMBLE(event_time, INTERVAL '1' MINUTE)",
+        "SELECT window_start, window_end, symbol, COUNT(*) as order_count, SUM(amount) as total_amount\n"
+        "FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(event_time), INTERVAL '1' MINUTE))\n"
+        "GROUP BY window_start, window_end, symbol",
+        "SELECT symbol, window_time, SUM(amount) AS total_amount FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(eventTime), "
+        "INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, window_time, symbol",
+        "SELECT * FROM TABLE(TUMBLE(TABLE page_views, DESCRIPTOR(rowtime), INTERVAL '10' SECOND))",
+        "CREATE TABLE sink_table_1 (name STRING, age INT) WITH ('connector' = 'print')",
+    ],
+)
+def test_sql_of_everyday_programs(sql: str) -> None:
+    parse_statement(sql)
