@@ -40,7 +40,7 @@ Rules that hold everywhere
 |---|---|
 | `a`, `t.a`, `c.d.t.a` | `exp.Column(this[, table[, db[, catalog]]])`: up to four parts, as sqlglot has them; which part is a table and which a field is the binder's to say. `name_of(column)` gives the parts in order |
 | `a.b.c.d.e` (more parts) | `exp.Dot(this=<the shorter name>, expression=Identifier)`; `name_of` takes it too |
-| `f(x).y`, `a[1].y` | `exp.Dot(this=<expression>, expression=Identifier)`; `name_of` gives None |
+| `f(x).y`, `a[1].y` | `exp.Dot(this=<expression>, expression=Identifier)`; `name_of` gives None. `(a).b` is a Dot over a Column, which `name_of` reads as `a.b` |
 | `*`, `t.*` | `exp.Star()`; `exp.Column(this=Star, table=...)`; only in a select list and in `COUNT(*)` |
 | `1`, `1.50`, `1e3` | `exp.Literal(is_string=False)`, text as written: digits alone are an integer, with a point a decimal, with an exponent a DOUBLE. `-1` is `exp.Neg(Literal)` |
 | `'it''s'`, `U&'\00e9'`, `_utf8'x'` | `exp.Literal(is_string=True)`, decoded |

@@ -429,8 +429,8 @@ def test_titles_name_statements() -> None:
         "SELECT window_start, window_end, symbol, COUNT(*) as order_count, SUM(amount) as total_amount\n"
         "FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(event_time), INTERVAL '1' MINUTE))\n"
         "GROUP BY window_start, window_end, symbol",
-        "SELECT symbol, window_time, SUM(amount) AS total_amount FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(eventTime), "
-        "INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, window_time, symbol",
+        "SELECT symbol, window_time, SUM(amount) AS total_amount FROM TABLE(TUMBLE(TABLE events, "
+        "DESCRIPTOR(eventTime), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, window_time, symbol",
         "SELECT * FROM TABLE(TUMBLE(TABLE page_views, DESCRIPTOR(rowtime), INTERVAL '10' SECOND))",
         "CREATE TABLE sink_table_1 (name STRING, age INT) WITH ('connector' = 'print')",
     ],
