@@ -22,6 +22,7 @@ from streamline.testing.faults import (
 )
 from streamline.testing.harness import OperatorHarness
 from streamline.testing.leaks import LeakError, no_leaks
+from streamline.testing.minijob import MiniJob
 from streamline.testing.quiescence import settle
 from streamline.testing.scripted import Delay, Fail, Pace, Quiet, ScriptedSource, WaitFor
 
@@ -37,6 +38,7 @@ __all__ = (
     "Fault",
     "InjectedFault",
     "LeakError",
+    "MiniJob",
     "OperatorHarness",
     "Pace",
     "Quiet",

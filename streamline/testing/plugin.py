@@ -3,6 +3,7 @@
 Fixtures:
     virtual_clock: a VirtualClock, which every environment made in the test uses. `@pytest.mark.virtual_clock(start=...,
         autojump=...)` sets it up.
+    mini_job: makes a MiniJob on that clock: `async with mini_job(build, faults=[...]) as job`.
 
 Options:
     `streamline_leaks = true` in the ini file: every async test fails that leaves a task or an unretrieved error.
@@ -21,8 +22,9 @@ import pytest
 
 from streamline.testing.clock import VirtualClock
 from streamline.testing.leaks import no_leaks
+from streamline.testing.minijob import MiniJob
 
-__all__ = ("virtual_clock",)
+__all__ = ("mini_job", "virtual_clock")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -49,6 +51,12 @@ def virtual_clock(request: pytest.FixtureRequest) -> Iterator[VirtualClock]:
     marker = request.node.get_closest_marker("virtual_clock")
     with VirtualClock(*(marker.args if marker else ()), **(marker.kwargs if marker else {})).as_default() as clock:
         yield clock
+
+
+@pytest.fixture
+def mini_job(virtual_clock: VirtualClock) -> Callable[..., MiniJob]:
+    """Makes MiniJobs on the test's clock."""
+    return functools.partial(MiniJob, clock=virtual_clock)
 
 
 @pytest.hookimpl(wrapper=True)
