@@ -19,7 +19,9 @@ NOISE = 0.05
 def load() -> list[dict[str, Any]]:
     if not RESULTS.exists():
         sys.exit("there are no results yet: run `make bench`")
-    return [json.loads(line) for line in RESULTS.read_text(encoding="utf-8").splitlines() if line.strip()]
+    lines = RESULTS.read_text(encoding="utf-8").splitlines()
+    runs: list[dict[str, Any]] = [json.loads(line) for line in lines if line.strip()]
+    return runs
 
 
 def pick(runs: list[dict[str, Any]], which: str) -> dict[str, Any]:

@@ -38,7 +38,7 @@ async def stream_w2(source: InMemory) -> None:
     await env.execute("W2")
 
 
-class CountSumMax(AggregateFunction):
+class CountSumMax(AggregateFunction[Any, list[int], tuple[int, ...]]):
     """Count, sum and maximum, changed in place."""
 
     def create_accumulator(self) -> list[int]:
@@ -73,7 +73,7 @@ async def stream_w3(source: InMemory) -> None:
     await env.execute("W3")
 
 
-class RunningCount(KeyedProcessFunction):
+class RunningCount(KeyedProcessFunction[str, Any, Any]):
     """The smallest useful process function with state."""
 
     def open(self, runtime_context: RuntimeContext) -> None:

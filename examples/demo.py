@@ -76,7 +76,9 @@ class Hour(msgspec.Struct):
 async def load(bootstrap: str, flights: Sequence[Flight]) -> None:
     """Both topics, and the flights in the first: keyed by origin, so each airport's flights keep their order."""
     async with AIOKafkaAdminClient(bootstrap_servers=bootstrap) as admin:
-        await admin.create_topics([NewTopic(FLIGHTS, PARTITIONS, 1, topic_configs={"retention.ms": "-1"}), NewTopic(DELAYS, 1, 1)])
+        await admin.create_topics(
+            [NewTopic(FLIGHTS, PARTITIONS, 1, topic_configs={"retention.ms": "-1"}), NewTopic(DELAYS, 1, 1)]
+        )
     encode = msgspec.json.Encoder().encode
     async with AIOKafkaProducer(bootstrap_servers=bootstrap, linger_ms=20, max_batch_size=1 << 18) as producer:
         for flight in flights:
