@@ -40,6 +40,11 @@ class EvalContext:
     catalog: str = "default_catalog"
     legacy_cast: bool = False
 
+    def __post_init__(self) -> None:
+        # One object for UTC, by which code that needs no conversion is told.
+        if str(self.zone) in ("UTC", "GMT", "Z", "Etc/UTC", "Etc/GMT"):
+            self.zone = UTC
+
     def time(self) -> int:
         """The time of CURRENT_TIMESTAMP and its kin, in epoch milliseconds."""
         return self.now() if self.query_start is None else self.query_start

@@ -39,7 +39,9 @@ class Cast(ScalarFunction):
         return Call(self, (operand,), target.with_nullable(nullable))
 
     def never_null(self, call: Call) -> bool:
-        return not self._lenient and not conversions.may_be_null(call.operands[0].type, call.type)
+        # What may fail gives NULL instead where the session asks for the legacy behaviour.
+        source, target = call.operands[0].type, call.type
+        return not (self._lenient or conversions.may_be_null(source, target) or conversions.may_fail(source, target))
 
     def bounds(self, call: Call) -> tuple[int, int] | None:
         return conversions.bounds(call)

@@ -10,9 +10,8 @@ from streamline._core.types import DataType
 from streamline.errors import ValidationException
 from streamline.table.expr.coercion import common_type, comparable_type, sql_text
 from streamline.table.expr.emitter import Emitter
-from streamline.table.expr.fold import fold
 from streamline.table.expr.functions.logic import and_, not_, or_
-from streamline.table.expr.nodes import Call, Expr, Literal
+from streamline.table.expr.nodes import Call, Expr, Literal, input_refs, is_deterministic
 from streamline.table.expr.registry import ScalarFunction, bind_call, cast, register
 from streamline.table.expr.signature import is_null_literal
 
@@ -179,10 +178,11 @@ class In(ScalarFunction):
     """A value in a list of constants; where the list holds NULL, what is not found is NULL."""
 
     name = "IN"
+    strict = False
 
     def text(self, call: Call) -> str:
         first, *items = map(str, call.operands)
-        return f"{first} IN ({', '.join((*items, 'null') if call.options[0] else items)})"
+        return f"{first} IN ({', '.join(items)})"
 
     def supported(self) -> Sequence[str]:
         return ("<COMPARABLE_TYPE> IN (<COMPARABLE_TYPE>, …)",)
@@ -198,31 +198,54 @@ class In(ScalarFunction):
         aligned = align(operands)
         if aligned is None:
             raise self.cannot_apply(operands)
-        # A text read as TIMESTAMP_LTZ depends on the session time zone, which is not known here.
-        zoned = aligned[0].type.root == "TIMESTAMP_LTZ"
-        constants = aligned[1:] if zoned else [fold(a) for a in aligned[1:]]
-        if value.type.root not in _ORDERED or not all(isinstance(c, Literal) for c in constants):
+        if value.type.root not in _ORDERED or not all(map(_is_constant, items)):
             return or_(*(bind_call("=", (value, i)) for i in items))
-        kept = [c for c in constants if isinstance(c, Literal) and c.value is not None]
-        has_null = len(kept) < len(constants)
-        nullable = aligned[0].type.nullable or has_null
-        return Call(self, (aligned[0], *kept), t.BOOLEAN.with_nullable(nullable), (has_null,))
-
-    def never_null(self, call: Call) -> bool:
-        return not call.options[0]
+        nullable = any(o.type.nullable for o in aligned)
+        return Call(self, tuple(aligned), t.BOOLEAN.with_nullable(nullable))
 
     def emit(self, call: Call, em: Emitter) -> str:
         value, *items = call.operands
-        has_null = call.options[0]
-        values = [i.value for i in items if isinstance(i, Literal)]
+        members, has_null = self._members(call, em)
+        if members is None:
+            return em.value(or_(*(bind_call("=", (value, i)) for i in items)))
+        tail = " or None" if has_null else ""
+        return em.strict((value,), lambda x: f"({x} in {members}{tail})")
+
+    def emit_true(self, call: Call, em: Emitter) -> str | None:
+        members, _ = self._members(call, em)
+        # NULL is None, which is in no list.
+        return None if members is None else f"({em.value(call.operands[0])} in {members})"
+
+    def emit_false(self, call: Call, em: Emitter) -> str | None:
+        members, has_null = self._members(call, em)
+        if members is None:
+            return None
+        if has_null:
+            return "False"
+        value = call.operands[0]
+        if not em.can_be_null(value):
+            return f"({em.value(value)} not in {members})"
+        tested = em.assume_not_null(value)
+        return f"({tested} and {em.value(value)} not in {members})"
+
+    @staticmethod
+    def _members(call: Call, em: Emitter) -> tuple[str | None, bool]:
+        """Source of the set of constants, None before they are folded, and whether NULL is among them."""
+        items = call.operands[1:]
+        values = [i.value for i in items if isinstance(i, Literal) and i.value is not None]
+        if not all(isinstance(i, Literal) for i in items):
+            return None, False
+        has_null = len(values) < len(items)
         if not values:
-            return "None" if has_null else "False"
+            return "()", has_null
         if all(isinstance(v, (int, str, bytes)) for v in values):
-            shown = "{" + ", ".join(map(repr, values)) + "}"  # a constant to the Python compiler
-        else:
-            shown = em.cached((frozenset(values), "set"), lambda: frozenset(values), "values")
-        found = f"({em.value(value)} in {shown})"
-        return f"({found} or None)" if has_null else found
+            return "{" + ", ".join(map(repr, values)) + "}", has_null  # a constant to the Python compiler
+        return em.cached((frozenset(values), "set"), lambda: frozenset(values), "values"), has_null
+
+
+def _is_constant(expr: Expr) -> bool:
+    """Whether the value depends on no column and is always the same."""
+    return not input_refs(expr) and is_deterministic(expr)
 
 
 class Between(ScalarFunction):

@@ -13,7 +13,6 @@ from streamline.errors import ValidationException
 from streamline.table.expr.coercion import sql_text
 from streamline.table.expr.context import EvalContext
 from streamline.table.expr.emitter import Emitter
-from streamline.table.expr.fold import evaluate
 from streamline.table.expr.functions.support import literal_value
 from streamline.table.expr.nodes import Call, Expr, Literal
 from streamline.table.expr.registry import ScalarFunction, cast, register
@@ -104,9 +103,10 @@ _RETURNED: Final = ("VARCHAR", "CHAR", "BOOLEAN", "INT", "BIGINT", "SMALLINT", "
 
 
 class JsonValue(_Path):
-    """JSON_VALUE(j, path [RETURNING T] [… ON EMPTY] [… ON ERROR])."""
+    """JSON_VALUE(j, path [RETURNING T] [… ON EMPTY] [… ON ERROR]); defaults follow the two operands."""
 
     name = "JSON_VALUE"
+    strict = False
 
     def _result(self, options: dict[str, Any]) -> DataType:
         wanted: DataType = options.get("RETURNING", t.STRING)
@@ -116,19 +116,29 @@ class JsonValue(_Path):
             )
         return wanted
 
+    def bind(self, operands: Sequence[Expr], options: tuple[Any, ...] = ()) -> Expr:
+        bound = super().bind(operands, options)
+        assert isinstance(bound, Call)
+        given = dict(options)
+        defaults: list[Expr] = []
+        for word in ("ON EMPTY", "ON ERROR"):
+            default = given.get(word)
+            if default is not None and not isinstance(default, str):
+                given[word] = "DEFAULT"
+                defaults.append(Literal(None, bound.type) if is_null_literal(default) else cast(default, bound.type))
+        return Call(self, (*bound.operands, *defaults), bound.type, tuple(sorted(given.items())))
+
     def emit(self, call: Call, em: Emitter) -> str:
+        text, path, *defaults = call.operands
         options = dict(call.options)
         convert = _scalar_conversion(call.type)
         name = em.cached(("json", call.type), lambda: convert, "scalar")
-        on_empty, on_error = (self._behaviour(options.get(k, "NULL"), call.type, em) for k in ("ON EMPTY", "ON ERROR"))
-        return em.call(json.json_value, *map(em.value, call.operands), name, on_empty, on_error)
-
-    @staticmethod
-    def _behaviour(given: Any, type_: DataType, em: Emitter) -> str:
-        if isinstance(given, str):
-            return repr((given, None))
-        default = evaluate(cast(given, type_), em.context)
-        return em.constant(("DEFAULT", default), "default")
+        behaviours: list[str] = []
+        for word in ("ON EMPTY", "ON ERROR"):
+            behaviour = options.get(word, "NULL")
+            value = em.value(defaults.pop(0)) if behaviour == "DEFAULT" else "None"
+            behaviours.append(f"({behaviour!r}, {value})")
+        return em.strict((text, path), lambda x, y: em.call(json.json_value, x, y, name, *behaviours))
 
 
 def _scalar_conversion(type_: DataType) -> Callable[[Any], Any]:

@@ -48,21 +48,23 @@ class _Logical(ScalarFunction):
         return Call(self, tuple(flat), t.BOOLEAN.with_nullable(any(o.type.nullable for o in flat)))
 
     def emit(self, call: Call, em: Emitter) -> str:
-        # Python's own operator is right where all but the last operand are never NULL.
-        operands = sorted(call.operands, key=em.can_be_null)
-        nullable = [o for o in operands if em.can_be_null(o)]
-        plain = operands[: len(operands) - len(nullable)]
-        word = self.name.lower()
-        if len({em.null_sources(o) for o in operands}) == 1:
+        # Operands are evaluated from left to right, and no further than needed: `b <> 0 AND a / b > 1` is safe.
+        word = f" {self.name.lower()} "
+        if len({em.null_sources(o) for o in call.operands}) == 1:
             # All are NULL together: `x > 1 AND x < 5`.
-            return em.strict(operands, lambda *sources: "(" + f" {word} ".join(sources) + ")")
-        if len(nullable) <= 1:
-            return "(" + f" {word} ".join(em.value(o) for o in operands) + ")"
-        names = [em.temp() for _ in nullable]
-        decided = " or ".join(f"({n} := {em.value(o)}) is {self._decides}" for n, o in zip(names, nullable))
-        unknown = " or ".join(f"{n} is None" for n in names)
-        three = f"({self._decides} if {decided} else None if {unknown} else {not self._decides})"
-        return "(" + f" {word} ".join((*(em.value(o) for o in plain), three)) + ")" if plain else three
+            return em.strict(call.operands, lambda *sources: f"({word.join(sources)})")
+        # Python's own operator is right as long as what stands before it is not NULL.
+        nullable = [em.can_be_null(o) for o in call.operands]
+        first = nullable.index(True)
+        plain, rest = call.operands[:first], call.operands[first:]
+        if len(rest) > 1:
+            names = [em.temp() for _ in rest]
+            decided = " or ".join(f"({n} := {em.value(o)}) is {self._decides}" for n, o in zip(names, rest))
+            unknown = " or ".join(f"{n} is None" for n, null in zip(names, nullable[first:]) if null)
+            last = f"({self._decides} if {decided} else None if {unknown} else {not self._decides})"
+        else:
+            last = em.value(rest[0])
+        return f"({word.join((*map(em.value, plain), last))})"
 
     def emit_true(self, call: Call, em: Emitter) -> str | None:
         if self._decides:

@@ -83,7 +83,7 @@ class ObjectOf(ScalarFunction):
             raise ValidationException("OBJECT_OF takes the name of a class as string literal, then names and values")
         fields = _pairs(self, operands[1:])
         described = tuple(Field(n, e.type.materialized()) for n, e in fields.items())
-        type_ = t.structured(literal_value(operands[0]), described).not_null()
+        type_ = t.structured(literal_value(operands[0]), described)
         return Call(self, tuple(fields.values()), type_)
 
     def emit(self, call: Call, em: Emitter) -> str:

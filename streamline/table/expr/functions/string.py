@@ -50,7 +50,6 @@ define("LPAD", ["CHARACTER INTEGER CHARACTER"], t.STRING, helper=strings.pad_lef
 define("RPAD", ["CHARACTER INTEGER CHARACTER"], t.STRING, helper=strings.pad_right, total=False)
 define("ASCII", ["CHARACTER"], t.INT, helper=strings.first_byte)
 define("CHR", ["INTEGER"], t.STRING, helper=strings.character, nullable=True, total=True)
-define("INSTR", ["CHARACTER CHARACTER"], t.INT, code="({0}.find({1}) + 1)")
 
 
 # -- parts -------------------------------------------------------------------------------------------------------
@@ -140,6 +139,16 @@ def _position(em: Emitter, call: Call, part: str, text: str, start: str = "") ->
 
 for _name in ("POSITION", "LOCATE"):
     define(_name, ["CHARACTER CHARACTER", "CHARACTER CHARACTER INTEGER"], t.INT, code=_position)
+
+
+def _instr(em: Emitter, call: Call, text: str, part: str, *place: str) -> str:
+    if not place:
+        return f"({text}.find({part}) + 1)"
+    return em.call(strings.instr, text, part, *place)
+
+
+_THREE = "CHARACTER CHARACTER INTEGER"
+define("INSTR", ["CHARACTER CHARACTER", _THREE, f"{_THREE} INTEGER"], t.INT, code=_instr)
 _PAIRS = ["CHARACTER CHARACTER", "BINARY BINARY"]
 define("STARTSWITH", _PAIRS, t.BOOLEAN, code="{0}.startswith({1})", null_literal=True)
 define("ENDSWITH", _PAIRS, t.BOOLEAN, code="{0}.endswith({1})", null_literal=True)

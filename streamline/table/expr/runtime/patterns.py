@@ -223,6 +223,10 @@ _FAST_FIELDS: Final = {
 }
 
 
+#: What a format writes, by its finest field.
+_FAST_UNITS: Final = (("{6", MS), ("{5", SECOND), ("{4", 60 * SECOND), ("{3", 3600 * SECOND))
+
+
 def _fast_format(elements: tuple[tuple[str, int | str], ...]) -> Callable[[int, int | None], str] | None:
     """One format string for the usual fields."""
     template = ""
@@ -234,12 +238,21 @@ def _fast_format(elements: tuple[tuple[str, int | str], ...]) -> Callable[[int, 
         else:
             return None
 
+    # Records of a stream come in order of time, so most of them fall into a unit that was written before.
+    unit = next((u for field, u in _FAST_UNITS if field in template), DAY)
+    seen: dict[int, str] = {}
+
     def write(local: int, offset: int | None = None) -> str:
-        day, rest = divmod(local, DAY)
-        year, month, of_month = civil(day)
-        second, rest = divmod(rest, SECOND)
-        minute, second = divmod(second, 60)
-        return template.format(year, month, of_month, minute // 60, minute % 60, second, rest // MS)
+        key = local // unit
+        text = seen.get(key)
+        if text is None:
+            if len(seen) > 4096:
+                seen.clear()
+            day, rest = divmod(local, DAY)
+            second, rest = divmod(rest, SECOND)
+            minute, second = divmod(second, 60)
+            text = seen[key] = template.format(*civil(day), minute // 60, minute % 60, second, rest // MS)
+        return text
 
     return write
 

@@ -96,6 +96,33 @@ def locate(part: str, text: str, start: int = 1) -> int:
     return text.find(part, start - 1) + 1
 
 
+def instr(text: str, part: str, start: int, nth: int = 1) -> int:
+    """Where a part is found for the n-th time from a position on, 0 if nowhere.
+
+    From a negative position it is searched backwards, counted from the end.
+
+    Raises:
+        TableException: for a count below 1.
+    """
+    if nth < 1:
+        raise TableException(f"nthAppearance must be positive, but is {nth}")
+    if start == 0:
+        return 0
+    if start > 0:
+        at = start - 2
+        for _ in range(nth):
+            at = text.find(part, at + 1)
+            if at < 0:
+                return 0
+        return at + 1
+    at = len(text) + start + 1
+    for _ in range(nth):
+        at = text.rfind(part, 0, at - 1 + len(part)) if at > 0 else -1
+        if at < 0:
+            return 0
+    return at + 1
+
+
 def first_byte(text: str) -> int:
     """The first byte of the UTF-8 text as a signed number, 0 of an empty text."""
     if not text:

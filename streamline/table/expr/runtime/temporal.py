@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Final
@@ -40,6 +41,7 @@ DAY_MS: Final = 86_400_000
 _EPOCH_ORDINAL: Final = date(1970, 1, 1).toordinal()
 
 
+@functools.lru_cache(maxsize=4096)
 def civil(day: int) -> tuple[int, int, int]:
     """Year, month and day of the month of a day since 1970-01-01, in the proleptic Gregorian calendar."""
     ordinal = day + _EPOCH_ORDINAL
