@@ -21,30 +21,46 @@ from streamline.errors import SqlParserException as SqlParserException
 from streamline.errors import StreamlineError as StreamlineError
 from streamline.errors import TableException as TableException
 from streamline.errors import ValidationException as ValidationException
+from streamline.stream.async_io import AsyncDataStream as AsyncDataStream
 from streamline.stream.config import CheckpointingMode as CheckpointingMode
 from streamline.stream.config import ExternalizedCheckpointRetention as ExternalizedCheckpointRetention
 from streamline.stream.config import RuntimeExecutionMode as RuntimeExecutionMode
+from streamline.stream.connected import BroadcastConnectedStream as BroadcastConnectedStream
+from streamline.stream.connected import BroadcastStream as BroadcastStream
+from streamline.stream.connected import ConnectedStreams as ConnectedStreams
 from streamline.stream.datastream import DataStream as DataStream
 from streamline.stream.datastream import DataStreamSink as DataStreamSink
 from streamline.stream.environment import StreamExecutionEnvironment as StreamExecutionEnvironment
 from streamline.stream.job_client import JobClient as JobClient
+from streamline.stream.joined import CoGroupedStreams as CoGroupedStreams
+from streamline.stream.joined import JoinedStreams as JoinedStreams
 from streamline.stream.keyed import KeyedStream as KeyedStream
+from streamline.stream.partition_window import Order as Order
+from streamline.stream.partition_window import PartitionWindowedStream as PartitionWindowedStream
 from streamline.stream.windowed import AllWindowedStream as AllWindowedStream
 from streamline.stream.windowed import WindowedStream as WindowedStream
 
 __all__ = (
     "AllWindowedStream",
+    "AsyncDataStream",
+    "BroadcastConnectedStream",
+    "BroadcastStream",
     "CheckpointException",
     "CheckpointingMode",
+    "CoGroupedStreams",
     "Configuration",
+    "ConnectedStreams",
     "DataStream",
     "DataStreamSink",
     "ExternalizedCheckpointRetention",
     "JobClient",
     "JobExecutionResult",
     "JobStatus",
+    "JoinedStreams",
     "KeyedStream",
+    "Order",
     "OutputTag",
+    "PartitionWindowedStream",
     "Row",
     "RowKind",
     "RuntimeExecutionMode",

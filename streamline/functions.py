@@ -7,12 +7,14 @@ yield, they may do in an `async def` too.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Generic, TypeVar
 
 from streamline._core.watermarks import TimestampAssigner, WatermarkGenerator
+from streamline._operators.broadcast import BroadcastContext
 from streamline._operators.contexts import ProcessContext, TimeDomain, TimerService
 from streamline._operators.function import Function
+from streamline._operators.join.keyed_interval import IntervalJoinContext
 from streamline._operators.runtime_context import (
     FunctionInitializationContext,
     FunctionSnapshotContext,
@@ -22,34 +24,52 @@ from streamline._operators.runtime_context import (
 from streamline._operators.sink import SinkCallContext
 from streamline._operators.window.call import KeyedStateStore, WindowContext
 from streamline.abc import MetricGroup
+from streamline.connectors.memory import SourceFunctionContext
+from streamline.errors import ValidationException
 
 __all__ = (
     "AggregateFunction",
     "AllWindowFunction",
+    "AsyncFunction",
+    "AsyncRetryPredicate",
+    "AsyncRetryStrategy",
+    "BaseBroadcastProcessFunction",
+    "BroadcastProcessFunction",
     "CheckpointListener",
     "CheckpointedFunction",
     "CoFlatMapFunction",
+    "CoGroupFunction",
     "CoMapFunction",
     "CoProcessFunction",
+    "ExponentialBackoffDelayRetryStrategy",
     "FilterFunction",
+    "FixedDelayRetryStrategy",
+    "FlatJoinFunction",
     "FlatMapFunction",
     "Function",
     "FunctionInitializationContext",
     "FunctionSnapshotContext",
+    "JoinFunction",
     "KeySelector",
+    "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",
     "KeyedProcessFunction",
     "KeyedStateStore",
     "MapFunction",
+    "MapPartitionFunction",
     "MetricGroup",
+    "NoRetryStrategy",
     "OperatorStateStore",
     "Partitioner",
     "ProcessAllWindowFunction",
     "ProcessFunction",
+    "ProcessJoinFunction",
     "ProcessWindowFunction",
     "ReduceFunction",
+    "RetryPredicate",
     "RuntimeContext",
     "SinkFunction",
+    "SourceFunction",
     "TimeDomain",
     "TimerService",
     "TimestampAssigner",
@@ -224,6 +244,253 @@ class KeyedCoProcessFunction(Function, ABC, Generic[KEY, IN1, IN2, OUT]):
         """A timer of the current key is due."""
 
 
+# -- broadcast -----------------------------------------------------------------------------------------------------
+
+
+class BaseBroadcastProcessFunction(Function, ABC):
+    """What both broadcast process functions have in common."""
+
+    Context: ClassVar = BroadcastContext
+    ReadOnlyContext: ClassVar = BroadcastContext
+
+
+class BroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[IN1, IN2, OUT]):
+    """Records beside broadcast ones, which fill state that all subtasks see alike."""
+
+    @abstractmethod
+    def process_element(self, value: IN1, ctx: BroadcastContext) -> Any:
+        """A record came; broadcast state can be read."""
+
+    @abstractmethod
+    def process_broadcast_element(self, value: IN2, ctx: BroadcastContext) -> Any:
+        """A broadcast record came; broadcast state can be changed, by every subtask in the same way."""
+
+
+class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, IN1, IN2, OUT]):
+    """Records of a keyed stream beside broadcast ones; the former have keyed state and timers."""
+
+    OnTimerContext: ClassVar = BroadcastContext
+
+    @abstractmethod
+    def process_element(self, value: IN1, ctx: BroadcastContext) -> Any:
+        """A record came; broadcast state can be read."""
+
+    @abstractmethod
+    def process_broadcast_element(self, value: IN2, ctx: BroadcastContext) -> Any:
+        """A broadcast record came; `ctx.apply_to_keyed_state` reaches the state of all keys."""
+
+    def on_timer(self, timestamp: int, ctx: BroadcastContext) -> Any:
+        """A timer of the current key is due."""
+
+
+# -- joins ---------------------------------------------------------------------------------------------------------
+
+
+class JoinFunction(Function, ABC, Generic[IN1, IN2, OUT]):
+    """A pair of a window join."""
+
+    @abstractmethod
+    def join(self, first: IN1, second: IN2) -> Any:
+        """One result for the pair."""
+
+
+class FlatJoinFunction(Function, ABC, Generic[IN1, IN2, OUT]):
+    """A pair of a window join, with any number of results."""
+
+    flat: ClassVar = True
+
+    @abstractmethod
+    def join(self, first: IN1, second: IN2) -> Any:
+        """Returns an iterable, or yields; None is none."""
+
+
+class CoGroupFunction(Function, ABC, Generic[IN1, IN2, OUT]):
+    """Both sides of a key and window."""
+
+    @abstractmethod
+    def co_group(self, first: Iterable[IN1], second: Iterable[IN2]) -> Any:
+        """Results are returned or yielded as in a ProcessFunction; one side may be empty."""
+
+
+class ProcessJoinFunction(Function, ABC, Generic[IN1, IN2, OUT]):
+    """A pair of an interval join."""
+
+    Context: ClassVar = IntervalJoinContext
+
+    @abstractmethod
+    def process_element(self, left: IN1, right: IN2, ctx: IntervalJoinContext) -> Any:
+        """Results are returned or yielded as in a ProcessFunction."""
+
+
+# -- partitions ----------------------------------------------------------------------------------------------------
+
+
+class MapPartitionFunction(Function, ABC, Generic[IN, OUT]):
+    """All records of a partition at once."""
+
+    @abstractmethod
+    def map_partition(self, values: Iterable[IN]) -> Any:
+        """Results are returned or yielded as in a ProcessFunction."""
+
+
+# -- async I/O -----------------------------------------------------------------------------------------------------
+
+
+class AsyncFunction(Function, ABC, Generic[IN, OUT]):
+    """A request for every record; many are under way at a time."""
+
+    @abstractmethod
+    async def async_invoke(self, value: IN) -> Any:
+        """The results: a list is many, None is none, anything else is one."""
+
+    def timeout(self, value: IN) -> Any:
+        """The results of a request that has taken too long; by default it fails the job.
+
+        Raises:
+            TimeoutError: always, unless it is overridden.
+        """
+        raise TimeoutError("Async function call has timed out.")
+
+
+class AsyncRetryPredicate(ABC):
+    """What makes a request be made again."""
+
+    @abstractmethod
+    def result_predicate(self) -> Callable[[list[Any]], bool] | None:
+        """Tells of the results whether to ask again; None: never."""
+
+    @abstractmethod
+    def exception_predicate(self) -> Callable[[Exception], bool] | None:
+        """Tells of an error whether to ask again; None: never."""
+
+
+class AsyncRetryStrategy(ABC):
+    """How often and when a request is made again; one object serves all requests."""
+
+    @abstractmethod
+    def can_retry(self, current_attempts: int) -> bool:
+        """Whether another attempt may follow after so many."""
+
+    @abstractmethod
+    def get_backoff_time_millis(self, current_attempts: int) -> int:
+        """Milliseconds to wait after so many attempts."""
+
+    @abstractmethod
+    def get_retry_predicate(self) -> AsyncRetryPredicate:
+        """What makes a request be made again."""
+
+
+class RetryPredicate(AsyncRetryPredicate):
+    """Made of two callables."""
+
+    def __init__(
+        self,
+        result_predicate: Callable[[list[Any]], bool] | None = None,
+        exception_predicate: Callable[[Exception], bool] | None = None,
+    ) -> None:
+        self._result_predicate = result_predicate
+        self._exception_predicate = exception_predicate
+
+    def result_predicate(self) -> Callable[[list[Any]], bool] | None:
+        return self._result_predicate
+
+    def exception_predicate(self) -> Callable[[Exception], bool] | None:
+        return self._exception_predicate
+
+
+class NoRetryStrategy(AsyncRetryStrategy):
+    """One attempt."""
+
+    def can_retry(self, current_attempts: int) -> bool:
+        return False
+
+    def get_backoff_time_millis(self, current_attempts: int) -> int:
+        return -1
+
+    def get_retry_predicate(self) -> AsyncRetryPredicate:
+        return RetryPredicate()
+
+
+class FixedDelayRetryStrategy(AsyncRetryStrategy):
+    """Up to `max_attempts` further attempts, at equal distances."""
+
+    def __init__(
+        self,
+        max_attempts: int,
+        backoff_time_millis: int,
+        result_predicate: Callable[[list[Any]], bool] | None = None,
+        exception_predicate: Callable[[Exception], bool] | None = None,
+    ) -> None:
+        """
+        Raises:
+            ValidationException: a number is not positive.
+        """
+        _positive(max_attempts=max_attempts, backoff_time_millis=backoff_time_millis)
+        self._max_attempts = max_attempts
+        self._backoff = backoff_time_millis
+        self._predicate = RetryPredicate(result_predicate, exception_predicate)
+
+    def can_retry(self, current_attempts: int) -> bool:
+        return current_attempts <= self._max_attempts
+
+    def get_backoff_time_millis(self, current_attempts: int) -> int:
+        return self._backoff
+
+    def get_retry_predicate(self) -> AsyncRetryPredicate:
+        return self._predicate
+
+
+class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy):
+    """Up to `max_attempts` further attempts, at growing distances."""
+
+    def __init__(
+        self,
+        max_attempts: int,
+        initial_delay: int,
+        max_retry_delay: int,
+        multiplier: float,
+        result_predicate: Callable[[list[Any]], bool] | None = None,
+        exception_predicate: Callable[[Exception], bool] | None = None,
+    ) -> None:
+        """
+        Args:
+            max_attempts: attempts after the first.
+            initial_delay: ms before the second attempt.
+            max_retry_delay: ms at most.
+            multiplier: by which the delay grows each time.
+            result_predicate, exception_predicate: what makes a request be made again.
+
+        Raises:
+            ValidationException: a number is not positive.
+        """
+        _positive(
+            max_attempts=max_attempts,
+            initial_delay=initial_delay,
+            max_retry_delay=max_retry_delay,
+            multiplier=multiplier,
+        )
+        self._max_attempts = max_attempts
+        self._initial = initial_delay
+        self._longest = max_retry_delay
+        self._multiplier = multiplier
+        self._predicate = RetryPredicate(result_predicate, exception_predicate)
+
+    def can_retry(self, current_attempts: int) -> bool:
+        return current_attempts <= self._max_attempts
+
+    def get_backoff_time_millis(self, current_attempts: int) -> int:
+        return int(min(self._initial * self._multiplier ** max(0, current_attempts - 1), self._longest))
+
+    def get_retry_predicate(self) -> AsyncRetryPredicate:
+        return self._predicate
+
+
+def _positive(**numbers: float) -> None:
+    for name, number in numbers.items():
+        if number <= 0:
+            raise ValidationException(f"{name} has to be positive, not {number}")
+
+
 # -- windows -------------------------------------------------------------------------------------------------------
 
 
@@ -270,6 +537,19 @@ class ProcessAllWindowFunction(Function, ABC, Generic[IN, OUT, W]):
 
 
 # -- ends ----------------------------------------------------------------------------------------------------------
+
+
+class SourceFunction(Function, ABC, Generic[OUT]):
+    """Brings records into the job: for sources without positions; with them, subclass `streamline.abc.Source`."""
+
+    SourceContext: ClassVar = SourceFunctionContext
+
+    @abstractmethod
+    def run(self, ctx: SourceFunctionContext) -> Any:
+        """Emit records until there are none: an async generator, or `async def` with `await ctx.collect(record)`."""
+
+    def cancel(self) -> Any:
+        """The job ends: make `run` return."""
 
 
 class SinkFunction(Function, ABC, Generic[IN]):

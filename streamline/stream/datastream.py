@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from streamline._channel.partition import (
     Broadcast,
@@ -35,8 +35,11 @@ from streamline.stream.base import Origin, Stream, StreamNode
 from streamline.stream.results import CollectedResults
 
 if TYPE_CHECKING:
+    from streamline.stream.connected import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
     from streamline.stream.environment import StreamExecutionEnvironment
+    from streamline.stream.joined import CoGroupedStreams, JoinedStreams
     from streamline.stream.keyed import KeyedStream
+    from streamline.stream.partition_window import PartitionWindowedStream
     from streamline.stream.windowed import AllWindowedStream
 
 __all__ = ("DataStream", "DataStreamSink")
@@ -126,7 +129,7 @@ class DataStream(Stream, StreamNode, Generic[T]):
         Raises:
             ValidationException: `key_selector` is none, or async.
         """
-        return self._env.keyed_stream(self, selector_of(key_selector), key_type)
+        return self._env.builders.keyed(self, selector_of(key_selector), key_type)
 
     def window_all(self, window_assigner: WindowAssigner[Any, Any]) -> AllWindowedStream[T]:
         """Group all records in windows, in one subtask.
@@ -134,11 +137,35 @@ class DataStream(Stream, StreamNode, Generic[T]):
         Raises:
             ValidationException: the windows follow event time, and the records can carry no timestamps.
         """
-        return self._env.all_windowed(self, window_assigner)
+        return self._env.builders.all_windowed(self, window_assigner)
 
     def count_window_all(self, size: int, slide: int = 0) -> AllWindowedStream[T]:
         """Windows of `size` records over all; with `slide`, the last `size` records each `slide` records."""
-        return self._env.all_count_windowed(self, size, slide)
+        return self._env.builders.all_count_windowed(self, size, slide)
+
+    @overload
+    def connect(self, ds: DataStream[Any]) -> ConnectedStreams[T, Any]: ...
+    @overload
+    def connect(self, ds: BroadcastStream[Any]) -> BroadcastConnectedStream[T, Any]: ...
+    def connect(self, ds: Any) -> Any:
+        """Have one function work on the records of two streams, or of this one beside a broadcast one.
+
+        Raises:
+            ValidationException: `ds` is no stream of this environment.
+        """
+        return self._env.builders.connected(self, ds)
+
+    def join(self, other_stream: DataStream[Any]) -> JoinedStreams[T, Any]:
+        """Join by key in windows: `a.join(b).where(key).equal_to(key).window(assigner).apply(function)`."""
+        return self._env.builders.joined(self, other_stream)
+
+    def co_group(self, other_stream: DataStream[Any]) -> CoGroupedStreams[T, Any]:
+        """Both sides of a key in windows: `a.co_group(b).where(key).equal_to(key).window(assigner).apply(function)`."""
+        return self._env.builders.co_grouped(self, other_stream)
+
+    def full_window_partition(self) -> PartitionWindowedStream[T]:
+        """All records of a subtask (of a key, where the stream is keyed) as one window that closes at the end."""
+        return self._env.builders.partition_window(self)
 
     def union(self, *streams: DataStream[T]) -> DataStream[T]:
         """The records of all streams, in no order between them; the watermark is the smallest of theirs.
@@ -206,8 +233,19 @@ class DataStream(Stream, StreamNode, Generic[T]):
         selector = selector_of(key_selector, "partition_custom")
         return self._partitioned(Custom(method_of(partitioner, "partition"), selector))
 
-    def broadcast(self) -> DataStream[T]:
-        """Every record goes to all subtasks of the next operator."""
+    @overload
+    def broadcast(self) -> DataStream[T]: ...
+    @overload
+    def broadcast(self, *broadcast_state_descriptors: Any) -> BroadcastStream[T]: ...
+    def broadcast(self, *broadcast_state_descriptors: Any) -> DataStream[T] | BroadcastStream[T]:
+        """Every record goes to all subtasks of the next operator.
+
+        Args:
+            broadcast_state_descriptors: MapStateDescriptors of states that the records fill, for
+                `other.connect(this).process(...)`; without any, the result is an ordinary stream.
+        """
+        if broadcast_state_descriptors:
+            return self._env.builders.broadcast(self, broadcast_state_descriptors)
         return self._partitioned(Broadcast())
 
     # -- event time ----------------------------------------------------------------------------------------------

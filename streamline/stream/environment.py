@@ -15,18 +15,16 @@ from streamline._core.typeinfo import infer
 from streamline._core.watermarks import WatermarkStrategy
 from streamline._graph.stream_graph import Node, StreamGraph
 from streamline._operators.function import Function
-from streamline._operators.window.assign import GlobalWindows
 from streamline._runtime.execute import Job, JobExecutionResult, launch
 from streamline.abc import Source
 from streamline.connectors.memory import CollectionSource, FunctionSource, IterableSource
 from streamline.errors import StreamlineError, ValidationException
 from streamline.stream.base import Origin
+from streamline.stream.builders import Builders
 from streamline.stream.config import CheckpointConfig, CheckpointingMode, ExecutionConfig, RuntimeExecutionMode
 from streamline.stream.datastream import DataStream
 from streamline.stream.job_client import JobClient
-from streamline.stream.keyed import KeyedStream
 from streamline.stream.options import execution_options
-from streamline.stream.windowed import AllWindowedStream, count_windowed
 
 __all__ = ("StreamExecutionEnvironment",)
 
@@ -44,6 +42,8 @@ class StreamExecutionEnvironment:
             clock: where processing time comes from; the system's by default.
         """
         self.graph = StreamGraph()
+        #: Makes keyed, windowed, connected streams: for streams.
+        self.builders = Builders()
         self.configuration = configuration.copy() if configuration is not None else Configuration()
         self._clock = clock
         self._executed: set[int] = set()
@@ -253,18 +253,6 @@ class StreamExecutionEnvironment:
 
     # -- for streams -------------------------------------------------------------------------------------------------
 
-    def keyed_stream(self, stream: DataStream[Any], selector: Callable[[Any], Any], key_type: Any) -> KeyedStream[Any]:
-        """A stream with keys."""
-        return KeyedStream(self, stream._plain_origins(), stream.element_type(), selector, key_type)
-
-    def all_windowed(self, stream: DataStream[Any], assigner: Any) -> AllWindowedStream[Any]:
-        """Windows over all records of a stream."""
-        return AllWindowedStream(self.keyed_stream(stream, _no_key, None), assigner)
-
-    def all_count_windowed(self, stream: DataStream[Any], size: int, slide: int) -> AllWindowedStream[Any]:
-        """Count windows over all records of a stream."""
-        return count_windowed(AllWindowedStream(self.keyed_stream(stream, _no_key, None), GlobalWindows()), size, slide)
-
     def forced(self, partition: Forward) -> PartitionSpec:
         """A forward partitioning that was asked for: unequal parallelism is an error then."""
         self._forwards.append(partition)
@@ -350,11 +338,6 @@ class StreamExecutionEnvironment:
 
     def __repr__(self) -> str:
         return f"<StreamExecutionEnvironment of {len(self.graph.nodes)} operators>"
-
-
-def _no_key(_: Any) -> None:
-    """The key of records that have none."""
-    return None
 
 
 def _warn_of_conversions(conversions: dict[int, str]) -> None:

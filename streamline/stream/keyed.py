@@ -9,7 +9,7 @@ from streamline._channel.partition import Global, Hash, PartitionSpec
 from streamline._graph.stream_graph import Node
 from streamline._operators.fields import by_field, extreme, field_sum
 from streamline._operators.function import Function
-from streamline._operators.keyed_calls import KeyedFilter, KeyedFlatMap, KeyedMap
+from streamline._operators.keyed_calls import KeyedCall
 from streamline._operators.process import KeyedProcess
 from streamline._operators.reduce import Reduce
 from streamline._operators.window.assign import GlobalWindows, WindowAssigner
@@ -21,6 +21,7 @@ from streamline.stream.datastream import DataStream
 from streamline.stream.windowed import WindowedStream, count_windowed
 
 if TYPE_CHECKING:
+    from streamline.stream.connected import IntervalJoin
     from streamline.stream.environment import StreamExecutionEnvironment
 
 __all__ = ("KeyedStream",)
@@ -69,7 +70,7 @@ class KeyedStream(DataStream[T], Generic[T]):
             return super().map(func, output_type)
         checked(func, "map", "map")
         kind, selector = result_type(output_type, func, "map"), self._selector
-        return self._new(self._keyed("map", lambda: KeyedMap(func, selector), kind))
+        return self._new(self._keyed("map", lambda: KeyedCall(func, "map", selector), kind))
 
     def flat_map(self, func: Any, output_type: Any = None) -> DataStream[Any]:
         """As `DataStream.flat_map`; a FlatMapFunction may have keyed state."""
@@ -77,7 +78,7 @@ class KeyedStream(DataStream[T], Generic[T]):
             return super().flat_map(func, output_type)
         checked(func, "flat_map", "flat_map")
         kind, selector = result_type(output_type, func, "flat_map", elements=True), self._selector
-        return self._new(self._keyed("flat_map", lambda: KeyedFlatMap(func, selector), kind))
+        return self._new(self._keyed("flat_map", lambda: KeyedCall(func, "flat_map", selector), kind))
 
     def filter(self, func: Any) -> DataStream[T]:
         """As `DataStream.filter`; a FilterFunction may have keyed state."""
@@ -85,7 +86,7 @@ class KeyedStream(DataStream[T], Generic[T]):
             return super().filter(func)
         checked(func, "filter", "filter")
         selector = self._selector
-        return self._new(self._keyed("filter", lambda: KeyedFilter(func, selector), self._type))
+        return self._new(self._keyed("filter", lambda: KeyedCall(func, "filter", selector), self._type))
 
     def process(self, func: Any, output_type: Any = None) -> DataStream[Any]:
         """Call a KeyedProcessFunction, or a callable of (record, context), with the key's state and timers.
@@ -154,6 +155,14 @@ class KeyedStream(DataStream[T], Generic[T]):
         A window that is not full when the input ends gives nothing.
         """
         return count_windowed(WindowedStream(self, GlobalWindows.create()), size, slide)
+
+    def interval_join(self, other_stream: KeyedStream[Any]) -> IntervalJoin[T, Any]:
+        """Join records of one key whose times are near: `.between(lower, upper).process(function)`.
+
+        Raises:
+            ValidationException: a stream can carry no timestamps, or the other one is not keyed.
+        """
+        return self._env.builders.interval_join(self, other_stream)
 
     def window_result(
         self, name: str, operator: Callable[[], Operator], output_type: Any, description: str, of_all: bool

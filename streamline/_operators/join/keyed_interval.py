@@ -1,0 +1,190 @@
+"""Interval join of two keyed streams by a function."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable
+from operator import itemgetter
+from typing import Any, Final, final
+
+from streamline._core.elements import MIN_TIMESTAMP
+from streamline._operators.calls import Kinds, style
+from streamline._operators.contexts import ProcessContext
+from streamline._operators.failure import note_value
+from streamline._operators.function import FunctionLife, instance, method_of
+from streamline._operators.keys import Keys
+from streamline._operators.results import Held, Sides, expand
+from streamline._operators.window.assign import timestamp_of
+from streamline.abc import (
+    Barrier,
+    Batch,
+    Counter,
+    KeyedStore,
+    OperatorContext,
+    Output,
+    StateSpec,
+    StateTable,
+    Timer,
+    TwoInputOperator,
+)
+
+__all__ = ("IntervalJoinContext", "KeyedIntervalJoin")
+
+_TIME: Final = itemgetter(0)
+
+
+class IntervalJoinContext(ProcessContext):
+    """The context of a ProcessJoinFunction."""
+
+    __slots__ = ("left_timestamp", "right_timestamp")
+
+    left_timestamp: int
+    right_timestamp: int
+
+    def get_left_timestamp(self) -> int:
+        """Event time of the left record, epoch ms."""
+        return self.left_timestamp
+
+    def get_right_timestamp(self) -> int:
+        """Event time of the right record, epoch ms."""
+        return self.right_timestamp
+
+    def get_timestamp(self) -> int:
+        """Event time of the result: the later of both, epoch ms."""
+        return max(self.left_timestamp, self.right_timestamp)
+
+
+@final
+class KeyedIntervalJoin(TwoInputOperator):
+    """Pairs of a left and a right record of one key whose times are near: lower <= right - left <= upper.
+
+    Changelog: insert-only. State: the records of both sides, in order of time, until the watermark has passed the last
+    time at which one can find a partner. A record below the watermark is late: it goes to its side's late output, else
+    it is dropped and counted. Watermarks: the smaller one is passed on. Timestamps: the later of both.
+    """
+
+    name = "interval_join"
+    state = {"left": StateSpec(kind="list"), "right": StateSpec(kind="list")}
+
+    def __init__(
+        self,
+        function: Any,
+        selectors: tuple[Callable[[Any], Any], Callable[[Any], Any]],
+        lower: int,
+        upper: int,
+        late_tags: tuple[str | None, str | None] = (None, None),
+    ) -> None:
+        """`lower` and `upper` (ms) are both inclusive."""
+        self._function = instance(function)
+        self._call = method_of(self._function, "process_element")
+        self._style = style(self._call)
+        self._kinds = Kinds((list,))
+        self._life = FunctionLife(self._function)
+        self._keys = (Keys(selectors[0]), Keys(selectors[1]))
+        #: By side: partners of a record at t are at t + from .. t + to.
+        self._range = ((lower, upper), (-upper, -lower))
+        self._late_tags = late_tags
+        self._grain = max(1, (upper - lower) // 4)
+        self._sides = Sides()
+        self._held = Held(self._sides)
+        self._store: KeyedStore
+        self._tables: tuple[StateTable, StateTable]
+        self._context: IntervalJoinContext
+        self._dropped: Counter
+
+    async def open(self, ctx: OperatorContext) -> None:
+        self._store = ctx.store
+        self._tables = (ctx.store.table("left", self.state["left"]), ctx.store.table("right", self.state["right"]))
+        self._context = IntervalJoinContext(ctx, ctx.store, self._sides, "yes", keyed=False)
+        self._dropped = ctx.metrics.counter("numLateRecordsDropped")
+        await self._life.open(ctx, True)
+
+    async def on_batch1(self, batch: Batch, out: Output) -> None:
+        await self._on_side(0, batch, out)
+
+    async def on_batch2(self, batch: Batch, out: Output) -> None:
+        await self._on_side(1, batch, out)
+
+    async def _on_side(self, side: int, batch: Batch, out: Output) -> None:
+        values, keys, store = batch.values, self._keys[side].of(batch.values), self._store
+        own, other = self._tables[side].data, self._tables[1 - side].data
+        first, last = self._range[side]
+        stay = max(last, 0)
+        other_stay = max(self._range[1 - side][1], 0)
+        watermark = store.timers.current_watermark
+        late: list[int] = []
+        for i, value in enumerate(values):
+            key = store.key = keys[i]
+            try:
+                time = timestamp_of(None if batch.timestamps is None else batch.timestamps[i])
+                if watermark != MIN_TIMESTAMP and time < watermark:
+                    late.append(i)
+                    continue
+                entries = own.get(key)
+                if entries is None:
+                    own[key] = [(time, value)]
+                else:
+                    if entries[-1][0] <= time:
+                        entries.append((time, value))
+                    else:
+                        insort(entries, (time, value), key=_TIME)
+                    own[key] = entries
+                # Timers are rounded up, so that many records share one; what has expired is not looked at below.
+                due = time + stay
+                store.timers.register_event_time(key, due + -due % self._grain, side)
+                partners = other.get(key)
+                if partners:
+                    # A partner that has expired by the watermark counts as gone, whether it was removed or not.
+                    start = max(time + first, watermark - other_stay + 1)
+                    lo = bisect_left(partners, start, key=_TIME)
+                    hi = bisect_right(partners, time + last, key=_TIME)
+                    for partner_time, partner in partners[lo:hi]:
+                        if side == 0:
+                            await self._pair(value, time, partner, partner_time, out)
+                        else:
+                            await self._pair(partner, partner_time, value, time, out)
+            except Exception as e:
+                note_value(e, value)
+                note_value(e, key, "key")
+                raise
+        if late:
+            tag = self._late_tags[side]
+            if tag is None:
+                self._dropped.inc(len(late))
+            else:
+                await out.side(tag, batch.take(late))
+        await self._held.flush(out)
+
+    async def _pair(self, left: Any, left_time: int, right: Any, right_time: int, out: Output) -> None:
+        context = self._context
+        context.left_timestamp, context.right_timestamp = left_time, right_time
+        timestamp = context.current_timestamp = max(left_time, right_time)
+        result = self._call(left, right, context)
+        kind, kinds = type(result), self._kinds
+        if kind not in kinds.plain and result is not None:
+            kinds.learn({kind})
+        if kind in kinds.awaitable or kind in kinds.stream:
+            async for run in expand(result, kinds):
+                self._held.add(run, timestamp)
+        elif kind in kinds.several:
+            self._held.add(list(result), timestamp)
+        elif result is not None and self._held.add((result,), timestamp):
+            await self._held.flush(out)
+
+    async def on_event_timer(self, timer: Timer, out: Output) -> None:
+        side: int = timer.namespace
+        data = self._tables[side].data
+        entries = data.get(timer.key)
+        if entries is None:
+            return
+        gone = bisect_right(entries, timer.timestamp - max(self._range[side][1], 0), key=_TIME)
+        if gone == len(entries):
+            del data[timer.key]
+        elif gone:
+            data[timer.key] = entries[gone:]
+
+    async def on_barrier(self, barrier: Barrier, out: Output) -> None:
+        await self._life.snapshot(barrier)
+
+    async def close(self) -> None:
+        await self._life.close()
