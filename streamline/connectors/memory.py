@@ -19,7 +19,7 @@ from streamline._core.waiting import Latch
 from streamline.abc import Source, SourceContext, SourceReader, Split, SplitBatch
 from streamline.errors import StreamlineError, ValidationException
 
-__all__ = ("ChannelSource", "CollectionSource", "FunctionSource", "IterableSource", "SourceFunctionContext")
+__all__ = ("ChannelSource", "CollectionSource", "FunctionSource", "IterableSource")
 
 T = TypeVar("T")
 
@@ -238,7 +238,7 @@ class _IterableReader(_Buffered[T]):
 # -- source functions ----------------------------------------------------------------------------------------------
 
 
-class SourceFunctionContext:
+class _EmitContext:
     """What the `run` of a SourceFunction is given."""
 
     def __init__(self, reader: _FunctionReader[Any]) -> None:
@@ -291,7 +291,7 @@ class _FunctionReader(_Buffered[T]):
             ctx.spawn(self._run, "running")
 
     async def _run(self) -> None:
-        result = self._function.run(SourceFunctionContext(self))
+        result = self._function.run(_EmitContext(self))
         if isinstance(result, AsyncIterable):
             async for value in result:
                 await self.put(value, None)

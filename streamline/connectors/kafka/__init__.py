@@ -15,12 +15,16 @@ from streamline.connectors.formats import (
     SimpleStringSchema,
 )
 from streamline.connectors.kafka.client import KafkaTopicPartition
+from streamline.connectors.kafka.encoding import KafkaRecordSerializationSchema
 from streamline.connectors.kafka.errors import KafkaConnectionError, KafkaException, KafkaOffsetLostError
 from streamline.connectors.kafka.offsets import KafkaOffsetResetStrategy, KafkaOffsetsInitializer
+from streamline.connectors.kafka.partitioning import KafkaPartitioner
+from streamline.connectors.kafka.sink import DeliveryGuarantee, KafkaSink
 from streamline.connectors.kafka.source import KafkaSource
 
 __all__ = (
     "BytesSchema",
+    "DeliveryGuarantee",
     "DeserializationException",
     "DeserializationSchema",
     "JsonDeserializationSchema",
@@ -30,6 +34,9 @@ __all__ = (
     "KafkaOffsetLostError",
     "KafkaOffsetResetStrategy",
     "KafkaOffsetsInitializer",
+    "KafkaPartitioner",
+    "KafkaRecordSerializationSchema",
+    "KafkaSink",
     "KafkaSource",
     "KafkaTopicPartition",
     "SerializationSchema",

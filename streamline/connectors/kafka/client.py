@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -10,13 +11,13 @@ from typing import Any, Final, NamedTuple
 
 import aiokafka.errors as kafka_errors
 import anyio
-from aiokafka import AIOKafkaConsumer
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
 
-from streamline.connectors.kafka.errors import KafkaException, explained, not_connected
-from streamline.connectors.kafka.properties import consumer_arguments
+from streamline.connectors.kafka.errors import KafkaConnectionError, KafkaException, explained, not_connected
+from streamline.connectors.kafka.properties import consumer_arguments, producer_arguments
 
-__all__ = ("KafkaTopicPartition", "new_consumer", "partitions_of", "start", "stop")
+__all__ = ("KafkaTopicPartition", "new_consumer", "partitions_of", "start", "stop", "topic_partitions")
 
 _log = logging.getLogger("streamline.kafka")
 
@@ -25,6 +26,9 @@ STOP_SECONDS: Final = 5.0
 #: A long poll also holds up other requests on its connection, and a reader whose partition is again wanted:
 #: shorter than Kafka's default of 500.
 FETCH_WAIT_MS: Final = 100
+
+#: Seconds that a broker gets to create a topic by itself.
+CREATION_SECONDS: Final = 2.0
 
 _UNKNOWN_TOPIC: Final = 3
 
@@ -66,17 +70,21 @@ async def stop(client: Any, seconds: float = STOP_SECONDS) -> bool:
     """
     if await _within(seconds, getattr(client, "stop", None) or client.close):
         return True
-    error = kafka_errors.KafkaConnectionError("the client was closed before the broker answered")
-    accumulator = getattr(client, "_message_accumulator", None)
-    if accumulator is not None:
-        accumulator.fail_all(error)
     coordination = getattr(getattr(client, "_coordinator", None), "_coordination_task", None)
     if coordination is not None:
         coordination.cancel()
-    for name in ("_coordinator", "_fetcher", "_sender", "_client", "client"):
+    for name in ("_coordinator", "_fetcher", "_sender"):
         part = getattr(client, name, None)
         if part is not None:
             await _within(1.0, part.close)
+    accumulator = getattr(client, "_message_accumulator", None)
+    if accumulator is not None:  # a task of the client's own stop() still waits for what is left
+        for queued in accumulator._batches.values():
+            accumulator._pending_batches.update(queued)  # a batch that is sent again expects to be taken out of these
+        accumulator.fail_all(kafka_errors.KafkaConnectionError("the producer was closed before the broker answered"))
+    connections = getattr(client, "_client", None) or getattr(client, "client", None)
+    if connections is not None:
+        await _within(1.0, connections.close)
     return False
 
 
@@ -111,7 +119,7 @@ async def partitions_of(
         KafkaConnectionError: no broker answers.
         KafkaException: there is no such topic.
     """
-    arguments = consumer_arguments(properties)
+    arguments = {**producer_arguments(properties), **consumer_arguments(properties)}
     known = ("bootstrap_servers", "client_id", "request_timeout_ms", "connections_max_idle_ms", "metadata_max_age_ms")
     security = {k: v for k, v in arguments.items() if k.startswith(("sasl_", "security_", "ssl_", "retry_"))}
     admin = AIOKafkaAdminClient(**{k: v for k, v in arguments.items() if k in known}, **security)
@@ -132,6 +140,22 @@ async def partitions_of(
             raise _no_topic(name, topic["error_code"], bootstrap)
         found += [KafkaTopicPartition(name, p["partition"]) for p in topic["partitions"]]
     return sorted(found)
+
+
+async def topic_partitions(producer: AIOKafkaProducer, properties: Mapping[str, Any], topic: str) -> list[int]:
+    """The partitions of a topic that is to be written; a broker that creates topics by itself gets the time to.
+
+    Raises:
+        KafkaException: there is no such topic.
+    """
+    try:
+        return [p.partition for p in await partitions_of(properties, [topic], None)]
+    except KafkaConnectionError:
+        raise
+    except KafkaException:
+        with anyio.move_on_after(CREATION_SECONDS), contextlib.suppress(kafka_errors.KafkaError):
+            return sorted(await producer.partitions_for(topic))
+        raise
 
 
 def _no_topic(name: str, code: int, bootstrap: str) -> KafkaException:

@@ -80,6 +80,7 @@ _SILENT: Final = frozenset(
     {
         "auto.commit.interval.ms",
         "auto.offset.reset",
+        "buffer.memory",
         "client.id.prefix",
         "commit.offsets.on.checkpoint",
         "delivery.timeout.ms",

@@ -80,7 +80,7 @@ class KafkaSource(Source[T], Generic[T]):
         properties: Mapping[str, Any] | None = None,
         _decoder: RecordDecoder | None = None,
     ) -> None:
-        self._properties = _with_bootstrap(properties, bootstrap_servers)
+        self._properties = with_bootstrap(properties, bootstrap_servers)
         if sum(x is not None for x in (topics, topic_pattern, partitions)) != 1:
             raise ValidationException("a KafkaSource reads topics, a topic_pattern or partitions: give one of them")
         if bounded is not None and unbounded is not None:
@@ -148,7 +148,8 @@ class KafkaSource(Source[T], Generic[T]):
         return KafkaReader(self._settings, self._decoder)
 
 
-def _with_bootstrap(properties: Mapping[str, Any] | None, servers: str | Sequence[str] | None) -> dict[str, Any]:
+def with_bootstrap(properties: Mapping[str, Any] | None, servers: str | Sequence[str] | None) -> dict[str, Any]:
+    """Client properties with the brokers' addresses among them."""
     found = dict(properties or {})
     given = servers if servers is not None else found.get("bootstrap.servers")
     if not given:
