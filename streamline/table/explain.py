@@ -115,10 +115,66 @@ def _window_aggregate(node: P.WindowAggregate) -> str:
     )
 
 
+def _group_window(node: P.GroupWindowAggregate) -> str:
+    inputs, rel = _in(node), node.node
+    spec, options = rel.spec, rel.group_window
+    assert options is not None
+    kind = {"TUMBLE": "Tumbling", "HOP": "Sliding", "SESSION": "Session"}.get(spec.kind, spec.kind)
+    sizes = f"{spec.size}, {spec.step}" if spec.kind == "HOP" else str(spec.size)
+    select = [inputs[k] for k in rel.keys]
+    names = rel.names[len(rel.keys) :]
+    select += [f"{_call(c, inputs)} AS {n}" for c, n in zip(rel.calls, names)]
+    shown = zip(rel.properties, names[len(rel.calls) :])
+    select += [f"{p}('w$) AS {n}" for p, n in shown]
+    emit = []
+    if options.early is not None:
+        emit.append(f"early delay {options.early} millisecond")
+    if options.late is not None:
+        emit.append(f"late delay {options.late} millisecond")
+    properties = f"properties=[{', '.join(f'w${p}' for p in rel.properties)}], " if rel.properties else ""
+    return (
+        f"GroupWindowAggregate({_grouping(rel.keys, inputs)}window=[{kind}GroupWindow('w$, {inputs[rel.time]}, {sizes})], "
+        f"{properties}select=[{', '.join(select)}]{f', emit=[{chr(44).join(emit)}]' if emit else ''})"
+    )
+
+
 def _window_tvf(node: P.WindowTableFunction) -> str:
     inputs, rel = _in(node), node.node
     keys = f", partition keys=[{', '.join(inputs[k] for k in rel.keys)}]" if rel.keys else ""
     return f"WindowTableFunction(window=[{window_text(rel.spec, f'time_col=[{inputs[rel.time]}]')}{keys}])"
+
+
+_JOINS: Final = {
+    "INNER": "InnerJoin",
+    "LEFT": "LeftOuterJoin",
+    "RIGHT": "RightOuterJoin",
+    "FULL": "FullOuterJoin",
+    "SEMI": "LeftSemiJoin",
+    "ANTI": "LeftAntiJoin",
+}
+
+
+def _where(keys: Sequence[tuple[int, int, bool]], rest: Expr | None, left: Sequence[str], right: Sequence[str]) -> str:
+    parts = [f"({left[a]} {'IS NOT DISTINCT FROM' if safe else '='} {right[b]})" for a, b, safe in keys]
+    if rest is not None:
+        parts.append(_named(rest, [*left, *right]))
+    return parts[0] if len(parts) == 1 else f"({' AND '.join(parts)})" if parts else "true"
+
+
+def _unique_text(key: tuple[int, ...] | None, keys: set[int]) -> str:
+    if key is None:
+        return "NoUniqueKey"
+    return "JoinKeyContainsUniqueKey" if set(key) <= keys else "HasUniqueKey"
+
+
+def _join(node: P.Join) -> str:
+    left, right = node.left.schema.names, node.right.schema.names
+    where = _where(node.keys, node.condition, left, right)
+    specs = (
+        f"leftInputSpec=[{_unique_text(node.unique[0], {k[0] for k in node.keys})}], "
+        f"rightInputSpec=[{_unique_text(node.unique[1], {k[1] for k in node.keys})}]"
+    )
+    return f"Join(joinType=[{_JOINS[node.kind]}], where=[{where}], select=[{', '.join(node.schema.names)}], {specs})"
 
 
 def _normalize(node: P.ChangelogNormalize) -> str:
@@ -152,7 +208,9 @@ _PHYSICAL: Final[dict[type[P.Node], Callable[[Any], str]]] = {
     P.Exchange: _exchange,
     P.GroupAggregate: _group,
     P.WindowAggregate: _window_aggregate,
+    P.GroupWindowAggregate: _group_window,
     P.WindowTableFunction: _window_tvf,
+    P.Join: _join,
     P.ChangelogNormalize: _normalize,
     P.DropUpdateBefore: lambda _: "DropUpdateBefore",
     P.Expand: _expand,

@@ -380,7 +380,7 @@ class GroupWindow:
     @property
     def emits_updates(self) -> bool:
         """Whether a window's result may be sent more than once."""
-        return self.early is not None or self.late is not None
+        return self.early is not None or self.late is not None or self.lateness > 0
 
 
 @dataclass(frozen=True)
@@ -441,7 +441,7 @@ def window_property_type(time: DataType, name: str) -> DataType:
     if name in ("start", "end"):
         return t.timestamp(3).not_null()
     if name == "rowtime":
-        return DataType(time.root, nullable=False, precision=3, time_attribute="rowtime")
+        return DataType(time.root, precision=3, time_attribute="rowtime")
     return DataType("TIMESTAMP_LTZ", nullable=False, precision=3, time_attribute="proctime")
 
 

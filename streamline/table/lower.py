@@ -16,11 +16,15 @@ from streamline._channel.partition import Forward, Global, Hash, PartitionSpec
 from streamline._core.declare import StateSpec, TtlSpec
 from streamline._graph.stream_graph import Edge, StreamGraph
 from streamline._graph.stream_graph import Node as GraphNode
+from streamline._operators.aggregate.emitting import EmittingWindows
 from streamline._operators.aggregate.group import GroupAggregate
 from streamline._operators.aggregate.mini_batch import MiniBatchGroup
+from streamline._operators.aggregate.session import SessionWindows, copy_sessions
 from streamline._operators.aggregate.window import WindowAggregate
+from streamline._operators.aggregate.window_table import WindowTable
 from streamline._operators.assign_watermarks import AssignWatermarks
 from streamline._operators.calc import Calc
+from streamline._operators.join.regular import RegularJoin
 from streamline.abc import Operator
 from streamline.errors import TableException
 from streamline.table import logical as L
@@ -28,9 +32,13 @@ from streamline.table import physical as P
 from streamline.table.codegen.calc import calc, output
 from streamline.table.codegen.changelog import drop_before, expand, normalize_loop
 from streamline.table.codegen.group import group_loop, key_function
+from streamline.table.codegen.join import JoinSide, join_side, join_state
 from streamline.table.codegen.rows import Rows
+from streamline.table.codegen.session import SessionLoop, session_loop, session_rows_loop
+from streamline.table.codegen.state_types import row_type
 from streamline.table.codegen.watermark import watermark_cuts, watermark_newest
 from streamline.table.codegen.window import WindowTime, shift_of, window_loop
+from streamline.table.codegen.window_table import window_table
 from streamline.table.codegen.writer import Generated, context_of
 from streamline.table.explain import digest
 from streamline.table.expr.context import EvalContext
@@ -240,9 +248,11 @@ class Lowering:
         )
         return Stream((added,), Rows.of_tuples(node.schema.types, node.mode.is_insert_only))
 
-    def window(self, node: P.WindowAggregate) -> Stream:
+    def window(self, node: P.WindowAggregate | P.GroupWindowAggregate) -> Stream:
         stream = self.lower(node.input)
         rel = node.node
+        if rel.spec.kind == "SESSION" and not rel.attached:
+            return self._session(node, stream)
         time = WindowTime(rel.time, rel.attached, rel.start, rel.processing)
         loop = window_loop(
             stream.rows, rel.keys, rel.calls, rel.spec, time, rel.properties, self.context, local=rel.local
@@ -260,15 +270,166 @@ class Lowering:
             rel.processing,
         )
         added = self.operator(
-            "WindowAggregate", stream, make, keyed=self.key(stream, rel.keys), description=digest(node)
+            type(node).__name__, stream, make, keyed=self.key(stream, rel.keys), description=digest(node)
         )
         return Stream((added,), Rows.of_tuples(node.schema.types, True))
+
+    def group_window(self, node: P.GroupWindowAggregate) -> Stream:
+        rel = node.node
+        if not rel.emits_updates:
+            return self.window(node)
+        if rel.spec.kind == "SESSION" or rel.processing:
+            raise TableException(
+                "early and late firing is there for TUMBLE and HOP over event time, not for this window; turn "
+                "'table.exec.emit.early-fire.enabled' and 'table.exec.emit.late-fire.enabled' off"
+            )
+        assert rel.group_window is not None
+        stream = self.lower(node.input)
+        options = rel.group_window
+        loop = window_loop(
+            stream.rows,
+            rel.keys,
+            rel.calls,
+            rel.spec,
+            WindowTime(rel.time),
+            rel.properties,
+            self.context,
+            local=rel.local,
+            lateness=options.lateness,
+            report=True,
+        )
+        shift = shift_of(self.context.zone, rel.local)
+        copy = None if loop.copy is None else _copier(loop.copy)
+        make = partial(
+            EmittingWindows,
+            loop.assign.make,
+            loop.fire.make,
+            StateSpec(type=loop.state, namespaced=True, copy=copy),
+            row_type(node.schema.types),
+            instant=None if shift is None else shift.instant,
+            early=options.early,
+            late=options.late,
+            lateness=options.lateness,
+            emit_before=node.emit_before,
+        )
+        added = self.operator(
+            "GroupWindowAggregate", stream, make, keyed=self.key(stream, rel.keys), description=digest(node)
+        )
+        return Stream((added,), Rows.of_tuples(node.schema.types, False))
+
+    def _session(self, node: P.WindowAggregate | P.GroupWindowAggregate, stream: Stream) -> Stream:
+        rel = node.node
+        loop = session_loop(
+            stream.rows,
+            rel.keys,
+            rel.partition,
+            rel.calls,
+            rel.spec.size,
+            rel.time,
+            rel.properties,
+            self.context,
+            local=rel.local,
+            processing=rel.processing,
+        )
+        added = self._sessions(loop, node, stream, rel.keys, rel.local, rel.processing, False)
+        return Stream((added,), Rows.of_tuples(node.schema.types, True))
+
+    def _sessions(
+        self,
+        loop: SessionLoop,
+        node: P.Node,
+        stream: Stream,
+        keys: Sequence[int],
+        local: bool,
+        processing: bool,
+        kinds: bool,
+    ) -> Attached:
+        shift = shift_of(self.context.zone, local)
+        make = partial(
+            SessionWindows,
+            loop.assign.make,
+            loop.fire.make,
+            StateSpec(type=loop.state, copy=copy_sessions),
+            None if shift is None else shift.instant,
+            processing,
+            kinds,
+        )
+        return self.operator(
+            type(node).__name__, stream, make, keyed=self.key(stream, keys), description=digest(node)
+        )
+
+    def window_table(self, node: P.WindowTableFunction) -> Stream:
+        stream = self.lower(node.input)
+        rel = node.node
+        time = rel.input.schema[rel.time].type
+        local, processing = time.root == "TIMESTAMP_LTZ", time.is_proctime
+        kinds = not stream.rows.insert_only
+        if rel.spec.kind == "SESSION":
+            loop = session_rows_loop(
+                stream.rows, rel.keys, rel.spec.size, rel.time, self.context, local=local, processing=processing
+            )
+            added = self._sessions(loop, node, stream, rel.keys, local, processing, kinds)
+        else:
+            code = window_table(
+                stream.rows, rel.spec, rel.time, self.context, local=local, processing=processing
+            )
+            added = self.operator(
+                "WindowTableFunction", stream, partial(WindowTable, code.make), description=digest(node)
+            )
+        return Stream((added,), Rows.of_tuples(node.schema.types, not kinds))
 
     def union(self, node: P.UnionAll) -> Stream:
         streams = [self.materialized(self.lower(i)) for i in node.inputs]
         insert_only = all(s.rows.insert_only for s in streams)
         sources = tuple(s for stream in streams for s in stream.sources)
         return Stream(sources, Rows.of_tuples(node.schema.types, insert_only))
+
+    # -- joins ---------------------------------------------------------------------------------------------------
+
+    def two_inputs(
+        self,
+        name: str,
+        streams: tuple[Stream, Stream],
+        make: Callable[[], Operator],
+        keyed: tuple[Generated, Generated],
+        description: str,
+    ) -> Attached:
+        """Add an operator with two inputs."""
+        single = streams[0].keys == ()
+        edges = []
+        for number, stream in enumerate(streams):
+            partition = Global() if single else stream.partition
+            edges += [Edge(s.node, 0, number, partition, s.side) for s in stream.sources]
+        node = GraphNode(
+            id=0,
+            name=name,
+            kind="operator",
+            operator=make,
+            parallelism=1 if single else None,
+            key=(keyed[0].make(), keyed[1].make()),
+            description=description,
+        )
+        return Attached(self.graph.add(node, *edges).id)
+
+    def join(self, node: P.Join) -> Stream:
+        streams = (self.lower(node.left), self.lower(node.right))
+        safe = tuple(k[2] for k in node.keys)
+        sides = [
+            JoinSide(s.rows, tuple(k[i] for k in node.keys), safe, node.unique[i]) for i, s in enumerate(streams)
+        ]
+        left = join_side(sides[0], sides[1], node.kind, node.condition, True, self.context)
+        right = join_side(sides[1], sides[0], node.kind, node.condition, False, self.context)
+        specs = tuple(self._join_spec(side, ttl) for side, ttl in zip(sides, node.state_ttl))
+        make = partial(RegularJoin, left.make, right.make, specs)
+        keyed = (self.key(streams[0], sides[0].keys), self.key(streams[1], sides[1].keys))
+        added = self.two_inputs("Join", streams, make, keyed, digest(node))
+        return Stream((added,), Rows.of_tuples(node.schema.types, node.mode.is_insert_only))
+
+    def _join_spec(self, side: JoinSide, ttl: int) -> StateSpec:
+        identity, entry = join_state(side)
+        if ttl:
+            return StateSpec(type=dict[identity, entry], ttl=TtlSpec(ttl), copy=dict.copy)  # type: ignore[valid-type]
+        return StateSpec(type=entry, kind="map", map_key=identity)
 
     # -- the way out ---------------------------------------------------------------------------------------------
 
@@ -331,5 +492,8 @@ _BUILDERS: Final[dict[type[P.Node], Callable[[Lowering, Any], Stream]]] = {
     P.Expand: Lowering.expand,
     P.GroupAggregate: Lowering.group,
     P.WindowAggregate: Lowering.window,
+    P.GroupWindowAggregate: Lowering.group_window,
+    P.WindowTableFunction: Lowering.window_table,
     P.UnionAll: Lowering.union,
+    P.Join: Lowering.join,
 }

@@ -10,10 +10,13 @@ from typing import Final
 from streamline.table.logical import Rel
 from streamline.table.planner_config import PlannerConfig
 from streamline.table.rules.expand_grouping_sets import expand_grouping_sets
+from streamline.table.rules.join_conditions import compute_join_keys, push_filter_into_join, push_join_condition
 from streamline.table.rules.merge_projections import merge_projections
+from streamline.table.rules.name_columns import name_columns
+from streamline.table.rules.prune_columns import prune_columns
 from streamline.table.rules.push_filter import merge_filters, push_filter_through_projection
 from streamline.table.rules.rule import Context, Rule
-from streamline.table.rules.window_aggregate import window_aggregate
+from streamline.table.rules.window_aggregate import group_window, window_aggregate
 from streamline.table.traits import Traits
 
 __all__ = ("STAGES", "optimize")
@@ -21,9 +24,11 @@ __all__ = ("STAGES", "optimize")
 #: Names of stages with their rules.
 STAGES: Final[tuple[tuple[str, tuple[Rule, ...]], ...]] = (
     ("expand", (expand_grouping_sets,)),
-    ("merge", (merge_projections, push_filter_through_projection, merge_filters)),
-    ("windows", (window_aggregate,)),
+    ("merge", (merge_projections, push_filter_through_projection, merge_filters, push_filter_into_join)),
+    ("joins", (push_join_condition, compute_join_keys)),
+    ("windows", (window_aggregate, group_window)),
     ("merge again", (merge_projections, push_filter_through_projection, merge_filters)),
+    ("names", (merge_projections, name_columns)),
 )
 
 #: No query needs more rewrites of one node; more means that two rules undo each other.
@@ -34,6 +39,8 @@ def optimize(rel: Rel, config: PlannerConfig, traits: Traits | None = None) -> R
     """The plan that is executed for a query, still logical."""
     context = Context(config, traits or Traits())
     for name, rules in STAGES:
+        if name == "names":
+            rel = prune_columns(rel)
         rel = _rewrite(rel, rules, context, name)
     return rel
 

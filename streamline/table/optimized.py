@@ -10,7 +10,7 @@ from streamline._core import types as t
 from streamline._core.types import DataType, Field
 from streamline.table import logical as L
 from streamline.table.expr.functions.logic import conjuncts
-from streamline.table.expr.nodes import AggCall, Call, Expr, InputRef
+from streamline.table.expr.nodes import AggCall, Call, Expr, InputRef, Literal
 
 if TYPE_CHECKING:
     from streamline.table.traits import Traits
@@ -33,6 +33,7 @@ class WindowAggregate(L._Single):
         processing: windows go by the clock.
         local: bounds are local times of the session's zone.
         partition: of SESSION: the columns that sessions are made by, a subset of `keys`.
+        group_window: the legacy group window that it was made of, or None.
     """
 
     keys: tuple[int, ...]
@@ -46,6 +47,12 @@ class WindowAggregate(L._Single):
     processing: bool = False
     local: bool = False
     partition: tuple[int, ...] = ()
+    group_window: L.GroupWindow | None = None
+
+    @property
+    def emits_updates(self) -> bool:
+        """Whether a window's result may be sent more than once."""
+        return self.group_window is not None and self.group_window.emits_updates
 
     @property
     def schema(self) -> L.RowSchema:  # type: ignore[override]
@@ -55,6 +62,8 @@ class WindowAggregate(L._Single):
         root = "TIMESTAMP_LTZ" if self.local or self.processing else "TIMESTAMP"
         rowtime = DataType(root, False, precision=3, time_attribute="proctime" if self.processing else "rowtime")
         window = t.timestamp(3).not_null()
+        if self.group_window is not None and not self.processing:
+            rowtime = rowtime.null()
         types += [window if p in ("start", "end") else rowtime for p in self.properties]
         return L.RowSchema.of(self.names, types)
 
@@ -165,6 +174,22 @@ def equi_pairs(condition: Expr, width: int) -> list[tuple[int, int]]:
                 elif b.index < width <= a.index:
                     found.append((b.index, a.index - width))
     return found
+
+
+def join_keys(condition: Expr, width: int) -> tuple[list[tuple[int, int, bool]], list[Expr]]:
+    """Keys of a join: left column, right column (from 0), whether NULLs are equal; and the rest of the condition."""
+    keys: list[tuple[int, int, bool]] = []
+    rest: list[Expr] = []
+    for part in conjuncts(condition):
+        if isinstance(part, Call) and part.function.name in ("=", "IS NOT DISTINCT FROM"):
+            a, b = part.operands
+            if isinstance(a, InputRef) and isinstance(b, InputRef) and (a.index < width) != (b.index < width):
+                low, high = (a.index, b.index) if a.index < width else (b.index, a.index)
+                keys.append((low, high - width, part.function.name != "="))
+                continue
+        if not (isinstance(part, Literal) and part.value is True):
+            rest.append(part)
+    return keys, rest
 
 
 def is_window_join(join: L.Join, traits: Traits) -> bool:

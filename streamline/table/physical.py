@@ -17,6 +17,7 @@ from streamline.table import logical as L
 from streamline.table import optimized as O
 from streamline.table.expr.nodes import AggCall, Expr, InputRef, input_refs, is_deterministic
 from streamline.table.planner_config import MiniBatch, PlannerConfig
+from streamline.table.rules.join_conditions import all_of
 from streamline.table.traits import Traits
 
 __all__ = ("Node", "Planner")
@@ -107,8 +108,35 @@ class WindowAggregate(_One):
 
 
 @dataclass(frozen=True)
+class GroupWindowAggregate(_One):
+    node: O.WindowAggregate
+    emit_before: bool
+
+
+@dataclass(frozen=True)
 class WindowTableFunction(_One):
     node: L.WindowTvf
+
+
+@dataclass(frozen=True)
+class _Two(Node):
+    left: Node
+    right: Node
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.left, self.right)
+
+
+@dataclass(frozen=True)
+class Join(_Two):
+    """`keys`: (left column, right column, whether NULLs are equal); `unique`: an upsert key of each side or None."""
+
+    kind: L.JoinKind
+    keys: tuple[tuple[int, int, bool], ...]
+    condition: Expr | None
+    unique: tuple[tuple[int, ...] | None, tuple[int, ...] | None]
+    state_ttl: tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -217,7 +245,7 @@ class Planner:
     ) -> Node:
         if condition is not None and isinstance(below, L.Scan) and is_deterministic(condition):
             node, upsert = self._source(below)
-            if upsert:
+            if upsert and not (input_refs(condition) <= set(below.shape.primary_key)):
                 # The filter decides on complete rows: a row that fails it after it has passed is deleted.
                 node = self._normalize(below, node, condition, before)
                 if all(isinstance(e, InputRef) and e.index == i for i, e in enumerate(exprs)) and len(exprs) == len(
@@ -259,13 +287,16 @@ class Planner:
         )
 
     def window_aggregate(self, rel: O.WindowAggregate, before: bool, by_key: bool) -> Node:
-        if self.config.early_fire is not None or self.config.late_fire is not None:
-            if not self.config.prefer_append_only:
-                raise TableException(
-                    "Currently, window table function based aggregate doesn't support early-fire and late-fire "
-                    "configuration 'table.exec.emit.early-fire.enabled' and 'table.exec.emit.late-fire.enabled'."
-                )
-        node = self.exchange(self.plan(rel.input, True), rel.keys)
+        node = self.exchange(self.plan(rel.input, True), rel.partition if rel.spec.kind == "SESSION" else rel.keys)
+        if rel.group_window is not None:
+            return GroupWindowAggregate(rel.schema, self.node_mode(rel, before), node, rel, before)
+        if not self.config.prefer_append_only and (
+            self.config.early_fire is not None or self.config.late_fire is not None
+        ):
+            raise TableException(
+                "Currently, window table function based aggregate doesn't support early-fire and late-fire "
+                "configuration 'table.exec.emit.early-fire.enabled' and 'table.exec.emit.late-fire.enabled'."
+            )
         return WindowAggregate(rel.schema, INSERT_ONLY, node, rel)
 
     def window_tvf(self, rel: L.WindowTvf, before: bool, by_key: bool) -> Node:
@@ -273,6 +304,37 @@ class Planner:
         if rel.spec.kind == "SESSION":
             node = self.exchange(self.plan(rel.input, True), rel.keys)
         return WindowTableFunction(rel.schema, node.mode, node, rel)
+
+    def join(self, rel: L.Join, before: bool, by_key: bool) -> Node:
+        width = len(rel.left.schema)
+        keys, rest = O.join_keys(rel.condition, width)
+        # -U is needed from both sides, unless nobody above asks for it and a row of each key replaces the one before.
+        inputs = ((rel.left, {k[0] for k in keys}), (rel.right, {k[1] for k in keys}))
+        replaces = [any(columns <= k for k in self.traits.keys(i)) for i, columns in inputs]
+        before = before or any("U" in self.traits.changes(i) and not r for (i, _), r in zip(inputs, replaces))
+        by_keys = [by_key and not before and r for r in replaces]
+        left = self.exchange(self.plan(rel.left, before, by_keys[0]), [k[0] for k in keys])
+        right = self.exchange(self.plan(rel.right, before, by_keys[1]), [k[1] for k in keys])
+        ttl = self.config.state_ttl
+        return Join(
+            rel.schema,
+            self.node_mode(rel, before),
+            left,
+            right,
+            rel.kind,
+            tuple(keys),
+            all_of(rest) if rest else None,
+            (self._unique(rel.left), self._unique(rel.right)),
+            (
+                ttl if rel.state_ttl[0] is None else rel.state_ttl[0],
+                ttl if rel.state_ttl[1] is None else rel.state_ttl[1],
+            ),
+        )
+
+    def _unique(self, rel: L.Rel) -> tuple[int, ...] | None:
+        """The smallest upsert key."""
+        keys = sorted(self.traits.keys(rel), key=len)
+        return tuple(sorted(keys[0])) if keys else None
 
     def union(self, rel: L.Union, before: bool, by_key: bool) -> Node:
         nodes = tuple(self.plan(i, before) for i in rel.inputs)
@@ -339,6 +401,7 @@ _BUILDERS: Final[dict[type[L.Rel], Callable[[Planner, Any, bool, bool], Node]]] 
     L.Distinct: Planner.distinct,
     L.Expand: Planner.expand,
     L.WindowTvf: Planner.window_tvf,
+    L.Join: Planner.join,
     L.Union: Planner.union,
     L.Sink: Planner.sink,
     O.WindowAggregate: Planner.window_aggregate,

@@ -79,7 +79,9 @@ class Traits:
         match rel:
             case L.Scan():
                 return scan_changes(rel)
-            case L.Values() | O.WindowAggregate() | L.Match():
+            case O.WindowAggregate():
+                return UPDATES if rel.emits_updates else NONE
+            case L.Values() | L.Match():
                 return NONE
             case L.Aggregate(window=window) if window is not None:
                 return UPDATES if window.emits_updates else NONE
@@ -195,8 +197,10 @@ class Traits:
                 return self.window(rel.left)
             case L.Correlate():
                 return self.window(rel.input)
-            case L.Union():
-                return None
+            case L.Expand():
+                # The input's own columns come first, as they are.
+                inner = self.window(rel.input)
+                return None if inner is None else inner.moved(lambda c: c)
             case _:
                 return None
 

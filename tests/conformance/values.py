@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from streamline._core.types import DataType
+from streamline.table.expr.runtime.casts import float_text
 
 _EPOCH = dt.date(1970, 1, 1)
 
@@ -77,7 +78,7 @@ def encode(value: Any, type_: DataType) -> Any:
         case "FLOAT" | "DOUBLE":
             if math.isnan(value) or math.isinf(value):
                 return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-            return float(value)
+            return _shortest(value) if type_.root == "FLOAT" else float(value)
         case "BINARY" | "VARBINARY":
             return bytes(value).hex()
         case "DATE":
@@ -103,6 +104,11 @@ def encode(value: Any, type_: DataType) -> Any:
             return {"variant": str(value)}
         case _:
             return value
+
+
+def _shortest(value: float) -> float:
+    """The shortest decimal that stands for the 32-bit float, as Java prints it."""
+    return float(float_text(value))
 
 
 def _order(pair: list[Any]) -> Any:

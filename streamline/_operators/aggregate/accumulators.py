@@ -73,6 +73,16 @@ def put(values: list[Any], missing: list[Any], value: Any) -> None:
         values.append(value)
 
 
+def merge_counts(counts: dict[Any, int], other: dict[Any, int]) -> None:
+    """Add the counts of another group."""
+    for value, n in other.items():
+        total = counts.get(value, 0) + n
+        if total:
+            counts[value] = total
+        else:
+            counts.pop(value, None)
+
+
 def first_of(values: list[Any]) -> Any:
     """The first value, None where there is none."""
     return values[0] if values else None
@@ -120,6 +130,15 @@ def welford_remove(acc: list[Any], value: Any) -> None:
     acc[0] -= 1
     acc[1] = (before * (acc[0] + 1) - value) / acc[0]
     acc[2] -= (value - before) * (value - acc[1])
+
+
+def welford_merge(a: list[Any], b: list[Any]) -> list[Any]:
+    """[count, mean, sum of squared differences] of two groups together."""
+    n = a[0] + b[0]
+    if not n:
+        return [0, 0.0, 0.0]
+    delta = b[1] - a[1]
+    return [n, a[1] + delta * b[0] / n, a[2] + b[2] + delta * delta * a[0] * b[0] / n]
 
 
 def variance(acc: list[Any], sample: bool, root: bool) -> float | None:

@@ -86,6 +86,10 @@ class Code:
     def retract(self, site: Site) -> None:
         raise TableException(f"{self.call.name} cannot take back rows: its input has updates")
 
+    def merge(self, site: Site, others: Sequence[str]) -> None:
+        """Add the slots of another group, whose rows came later, to these."""
+        raise TableException(f"{self.call.name} cannot be merged, so it cannot be computed over session windows")
+
     def result(self, site: Site) -> str:
         """Source of the result; the name of a slot where the slot is the result."""
         return site.slots[0]
@@ -103,6 +107,9 @@ class Count(Code):
 
     def retract(self, site: Site) -> None:
         site.writer.line(f"{site.slots[0]} -= 1")
+
+    def merge(self, site: Site, others: Sequence[str]) -> None:
+        site.writer.line(f"{site.slots[0]} += {others[0]}")
 
 
 class Sum(Code):
@@ -139,6 +146,18 @@ class Sum(Code):
         self._step(site, site.args[0], "-")
         if self.counted:
             site.writer.line(f"{site.slots[1]} -= 1")
+
+    def merge(self, site: Site, others: Sequence[str]) -> None:
+        w, total = site.writer, site.slots[0]
+        if not self.sparse or self.counted:
+            self._step(site, others[0], "+")
+            if self.counted:
+                w.line(f"{site.slots[1]} += {others[1]}")
+            return
+        with w.block(f"if {total} is None:"):
+            w.line(f"{total} = {others[0]}")
+        with w.block(f"elif {others[0]} is not None:"):
+            self._step(site, others[0], "+")
 
     def _step(self, site: Site, value: str, sign: str) -> None:
         w, total, type_ = site.writer, site.slots[0], self.call.type
@@ -182,6 +201,15 @@ class Average(Code):
 
     def retract(self, site: Site) -> None:
         self._step(site, "-")
+
+    def merge(self, site: Site, others: Sequence[str]) -> None:
+        total = site.slots[0]
+        if self.argument.root == "DECIMAL":
+            site.reader.namespace["decimal_add"] = numbers.decimal_add
+            site.writer.line(f"{total} = decimal_add({total}, {others[0]})")
+        else:
+            site.writer.line(f"{total} += {others[0]}")
+        site.writer.line(f"{site.slots[1]} += {others[1]}")
 
     def _step(self, site: Site, sign: str) -> None:
         total, value = site.slots[0], site.args[0]
@@ -240,6 +268,19 @@ class Extreme(Code):
             w.line(f"{best} = {site.call(acc.least if self.call.name == 'MIN' else acc.greatest, site.slots[1])}")
 
 
+    def merge(self, site: Site, others: Sequence[str]) -> None:
+        w, best = site.writer, site.slots[0]
+        if self.retracting:
+            w.line(site.call(acc.merge_counts, site.slots[1], others[1]))
+            w.line(f"{best} = {site.call(acc.least if self.call.name == 'MIN' else acc.greatest, site.slots[1])}")
+            return
+        test = f"{others[0]} {self.operator} {best}"
+        if self.sparse:
+            test = f"{others[0]} is not None and ({best} is None or {test})"
+        with w.block(f"if {test}:"):
+            w.line(f"{best} = {others[0]}")
+
+
 class FirstLast(Code):
     """FIRST_VALUE and LAST_VALUE of the values that are not NULL, by arrival."""
 
@@ -264,6 +305,15 @@ class FirstLast(Code):
     def retract(self, site: Site) -> None:
         with site.writer.block(f"if {site.args[0]} in {site.slots[0]}:"):
             site.writer.line(f"{site.slots[0]}.remove({site.args[0]})")
+
+    def merge(self, site: Site, others: Sequence[str]) -> None:
+        w, slot = site.writer, site.slots[0]
+        if self.retracting:
+            w.line(f"{slot} = {slot} + {others[0]}")
+        elif self.call.name == "LAST_VALUE":
+            w.line(f"{slot} = {slot} if {others[0]} is None else {others[0]}")
+        else:
+            w.line(f"{slot} = {others[0]} if {slot} is None else {slot}")
 
     def result(self, site: Site) -> str:
         if not self.retracting:
@@ -295,6 +345,17 @@ class ListAgg(Code):
     def retract(self, site: Site) -> None:
         site.writer.line(site.call(acc.take_first, site.slots[0], site.slots[1], site.args[0]))
 
+    def merge(self, site: Site, others: Sequence[str]) -> None:
+        w, slot = site.writer, site.slots[0]
+        if self.retracting:
+            w.line(f"{slot} = {slot} + {others[0]}")
+            w.line(f"{site.slots[1]} = {site.slots[1]} + {others[1]}")
+            return
+        with w.block(f"if {slot} is None:"):
+            w.line(f"{slot} = {others[0]}")
+        with w.block(f"elif {others[0]} is not None:"):
+            w.line(f"{slot} = {slot} + {self.separator!r} + {others[0]}")
+
     def result(self, site: Site) -> str:
         if not self.retracting:
             return site.slots[0]
@@ -312,6 +373,9 @@ class Collect(Code):
 
     def retract(self, site: Site) -> None:
         site.writer.line(site.call(acc.forget, site.slots[0], site.args[0]))
+
+    def merge(self, site: Site, others: Sequence[str]) -> None:
+        site.writer.line(site.call(acc.merge_counts, site.slots[0], others[0]))
 
     def result(self, site: Site) -> str:
         return f"dict({site.slots[0]})"
@@ -344,6 +408,10 @@ class ArrayAgg(Code):
         with w.guard(f"{value} is not None" if self.ignores_null and self.argument.nullable else None):
             w.line(site.call(acc.take_first, *site.slots, value))
 
+    def merge(self, site: Site, others: Sequence[str]) -> None:
+        for mine, other in zip(site.slots, others):
+            site.writer.line(f"{mine} = {mine} + {other}")
+
     def result(self, site: Site) -> str:
         return f"(list({site.slots[0]}) or None)"
 
@@ -357,6 +425,9 @@ class Variance(Code):
 
     def retract(self, site: Site) -> None:
         site.writer.line(site.call(acc.welford_remove, site.slots[0], site.args[0]))
+
+    def merge(self, site: Site, others: Sequence[str]) -> None:
+        site.writer.line(f"{site.slots[0]} = {site.call(acc.welford_merge, site.slots[0], others[0])}")
 
     def result(self, site: Site) -> str:
         name = self.call.name
@@ -415,6 +486,10 @@ class Percentile(Code):
     def retract(self, site: Site) -> None:
         self._step(site, "-")
 
+    def merge(self, site: Site, others: Sequence[str]) -> None:
+        site.writer.line(site.call(acc.merge_counts, site.slots[0], others[0]))
+        site.writer.line(f"{site.slots[1]} = {others[1]}")
+
     def result(self, site: Site) -> str:
         return site.call(acc.percentile, *site.slots)
 
@@ -445,6 +520,13 @@ class Udaf(Code):
     def retract(self, site: Site) -> None:
         arguments = ", ".join((site.slots[0], *site.args))
         site.writer.line(f"{self._function(site)}.retract({arguments})")
+
+    def merge(self, site: Site, others: Sequence[str]) -> None:
+        if not callable(getattr(self.call.udaf, "merge", None)):
+            raise TableException(
+                f"{self.call.name} has no merge(accumulator, accumulators): define it, session windows need it"
+            )
+        site.writer.line(f"{self._function(site)}.merge({site.slots[0]}, [{others[0]}])")
 
     def result(self, site: Site) -> str:
         return f"{self._function(site)}.get_value({site.slots[0]})"
@@ -624,6 +706,19 @@ class Aggregates:
         """A row is taken back from a group."""
         for i in range(len(self._codes)):
             self._update(w, i, retract=True)
+
+    def merge(self, w: Writer, others: Sequence[str]) -> None:
+        """Another group, whose slots are `others`, is added to this one."""
+        start = 0
+        for i, code in enumerate(self._codes):
+            names = self._names[i]
+            theirs = others[start : start + len(names)]
+            start += len(names)
+            if self._distinct[i] is not None:
+                raise TableException(
+                    f"{code.call.name}(DISTINCT ...) cannot be merged, so it cannot be computed over session windows"
+                )
+            code.merge(self._site(code, w, names), theirs)
 
     def results(self) -> list[str]:
         """Sources of the results."""

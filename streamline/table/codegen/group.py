@@ -47,7 +47,7 @@ def key_type(types: Sequence[DataType]) -> Any:
 def key_function(rows: Rows, keys: Sequence[Expr], context: EvalContext) -> Generated:
     """`key(r)`: the key of a record for partitioning and state; `keys` are over the columns seen."""
     reader = LoopReader(rows, context)
-    sources = [key_source(reader, k.type, reader.value(k)) for k in map(reader.seen, keys)]
+    sources = [key_source(reader, k.type, reader.value(k)) for k in keys]
     w = Writer()
     with w.block("def key(r, t=None):"):
         w.line(f"return {sources[0] if len(sources) == 1 else tuple_source(sources) if sources else '()'}")

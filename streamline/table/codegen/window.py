@@ -27,7 +27,7 @@ from streamline.table.expr.context import EvalContext
 from streamline.table.expr.nodes import AggCall, InputRef
 from streamline.table.logical import WindowSpec
 
-__all__ = ("WindowLoop", "WindowTime", "shift_of", "window_loop")
+__all__ = ("WindowLoop", "WindowTime", "bounds", "ends", "shift_of", "window_loop")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,8 @@ def window_loop(
     context: EvalContext,
     *,
     local: bool,
+    lateness: int = 0,
+    report: bool = False,
 ) -> WindowLoop:
     """The loops of a window aggregate whose output is keys, aggregates, window properties.
 
@@ -91,6 +93,8 @@ def window_loop(
         properties: "start", "end", "rowtime", "proctime", in the order of the output.
         context: of evaluation.
         local: the time attribute is a TIMESTAMP_LTZ: windows are of the session's local time.
+        lateness: milliseconds for which a window takes rows after its end.
+        report: `assign` has a further argument `touched`, called with (end, key) of every window that a row is put into.
     """
     reader = LoopReader(rows, context)
     retracting = not rows.insert_only
@@ -103,20 +107,24 @@ def window_loop(
     body = Writer(1)
     condition = reader.condition()
     with body.block("HEAD"), body.guard(condition):
-        _find_windows(body, reader, spec, time, shift)
+        _find_windows(body, reader, spec, time, shift, lateness)
         columns += [body.named(reader.value(k), "k") for k in key_exprs]
         parts = [key_source(reader, k.type, c) for k, c in zip(key_exprs, columns)]
         key = body.named(parts[0] if len(parts) == 1 else tuple_source(parts) if parts else "()", "key")
         aggregates.bind_arguments(body)
         single = spec.kind == "TUMBLE" or time.attached
         if single:
+            if report:
+                body.line(f"touched((high, {key}))")
             _into_window(body, aggregates, key, "get", "window", columns if keep else [], retracting, size)
         else:
-            with body.block("for window in windows_here:"):
+            with body.block("for end, window in windows_here:"):
+                if report:
+                    body.line(f"touched((end, {key}))")
                 _into_window(body, aggregates, key, "window.get", "window", columns if keep else [], retracting, size)
     lines, head = reader.head(with_kind=retracting)
     w = Writer()
-    with w.block("def assign(batch, windows, watermark, opened, now):"):
+    with w.block(f"def assign(batch, windows, watermark, opened, now{', touched' if report else ''}):"):
         for line in lines:
             w.line(line)
         w.line("late = 0")
@@ -144,7 +152,9 @@ def window_loop(
 _KEPT = "kept"
 
 
-def _find_windows(w: Writer, reader: LoopReader, spec: WindowSpec, time: WindowTime, shift: ZoneShift | None) -> None:
+def _find_windows(
+    w: Writer, reader: LoopReader, spec: WindowSpec, time: WindowTime, shift: ZoneShift | None, lateness: int
+) -> None:
     """`window` and `get`, or `windows_here`, for the row; `continue` where it is late."""
     column = InputRef(time.column, reader.rows.exprs[time.column].type)
     if time.attached:
@@ -152,25 +162,25 @@ def _find_windows(w: Writer, reader: LoopReader, spec: WindowSpec, time: WindowT
         with w.block("if end != last:"):
             w.line("last = end")
             w.line("high = end // 1000000")
-            _open_window(w, "high", _instant("high", shift))
+            _open_window(w, "high", _instant("high", shift), lateness)
     else:
         if not time.processing:
             w.line(f"ms = {reader.milliseconds(column)}")
         with w.block("if not low <= ms < high:"):
             if shift is None:
-                w.line(_bounds(spec, "ms"))
+                w.line(bounds(spec, "ms"))
             else:
                 w.line("moved = shift(ms)")
                 w.line("ms += moved")
-                w.line(_bounds(spec, "ms"))
+                w.line(bounds(spec, "ms"))
             if spec.kind == "TUMBLE":
-                _open_window(w, "high", _instant("high", shift))
+                _open_window(w, "high", _instant("high", shift), lateness)
             else:
                 w.line("windows_here = []")
-                with w.block(f"for end in {_ends(spec)}:"):
-                    _open_window(w, "end", _instant("end", shift))
+                with w.block(f"for end in {ends(spec)}:"):
+                    _open_window(w, "end", _instant("end", shift), lateness)
                     with w.block("if window is not None:"):
-                        w.line("windows_here.append(window)")
+                        w.line("windows_here.append((end, window))")
             if shift is not None:
                 w.line("low, high = slice_of(low, high, moved)")
     missing = "window is None" if spec.kind == "TUMBLE" or time.attached else "not windows_here"
@@ -183,7 +193,7 @@ def _instant(local: str, shift: ZoneShift | None) -> str:
     return local if shift is None else f"instant({local})"
 
 
-def _bounds(spec: WindowSpec, ms: str) -> str:
+def bounds(spec: WindowSpec, ms: str) -> str:
     """Statements that set `low` and `high`: between them the windows are the same."""
     offset = f" - {spec.offset}" if spec.offset else ""
     if spec.kind == "TUMBLE":
@@ -196,7 +206,7 @@ def _bounds(spec: WindowSpec, ms: str) -> str:
     return "\n".join(lines)
 
 
-def _ends(spec: WindowSpec) -> str:
+def ends(spec: WindowSpec) -> str:
     """Source of the ends of all windows of the slice that begins at `low`, earliest first."""
     offset = f" - {spec.offset}" if spec.offset else ""
     if spec.kind == "CUMULATE":
@@ -209,9 +219,9 @@ def _ends(spec: WindowSpec) -> str:
     return f"range({first}, low - (low{offset}) % {spec.step} + {spec.size + 1}, {spec.step})"
 
 
-def _open_window(w: Writer, end: str, instant: str) -> None:
+def _open_window(w: Writer, end: str, instant: str, lateness: int) -> None:
     """`window`: the table of the window that ends there, None where the watermark has passed it."""
-    with w.block(f"if {instant} - 1 <= watermark:"):
+    with w.block(f"if {instant} {'- 1' if lateness == 0 else f'+ {lateness - 1}'} <= watermark:"):
         w.line("window = None")
     with w.block("else:"):
         w.line(f"window = windows.get({end})")

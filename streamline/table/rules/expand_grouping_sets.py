@@ -20,12 +20,12 @@ def expand_grouping_sets(rel: Rel, context: Context) -> Rel | None:
     if not isinstance(rel, Aggregate) or not rel.sets:
         return None
     schema = rel.input.schema
-    width, keys = len(schema), tuple(dict.fromkeys(rel.keys))
+    width = len(schema)
+    shared = tuple(dict.fromkeys(k for k in rel.keys if all(k in s for s in rel.sets)))
+    keys = tuple(dict.fromkeys(k for k in rel.keys if k not in shared))
     grouping = [i for i, c in enumerate(rel.calls) if c.name == "GROUPING"]
     fields = [*schema.fields]
-    for k in keys:
-        in_all = all(k in s for s in rel.sets)
-        fields.append(Field(f"{schema[k].name}$k", schema[k].type if in_all else schema[k].type.null()))
+    fields += [Field(f"{schema[k].name}$k", schema[k].type.null()) for k in keys]
     fields.append(Field("$e", _BIGINT))
     fields += [Field(f"$g{i}", _BIGINT) for i in grouping]
     projections: list[tuple[Expr, ...]] = []
@@ -36,7 +36,7 @@ def expand_grouping_sets(rel: Rel, context: Context) -> Rel | None:
         row += [Literal(_bits(rel, i, s), _BIGINT) for i in grouping]
         projections.append(tuple(row))
     expanded = Expand(rel.input, tuple(projections), RowSchema(tuple(fields)))
-    copies = [width + i for i in range(len(keys))]
+    copies = [*shared, *(width + i for i in range(len(keys)))]
     marks = [width + len(keys), *(width + len(keys) + 1 + i for i in range(len(grouping)))]
     calls = [(c, n) for c, n in zip(rel.calls, rel.names[len(rel.keys) :]) if c.name != "GROUPING"]
     inner = Aggregate(
@@ -46,7 +46,8 @@ def expand_grouping_sets(rel: Rel, context: Context) -> Rel | None:
         (*(f"$k{i}" for i in range(len(copies) + len(marks))), *(n for _, n in calls)),
         state_ttl=rel.state_ttl,
     )
-    out: list[Expr] = [inner.schema.ref(keys.index(k)) for k in rel.keys]
+    order = [*shared, *keys]
+    out: list[Expr] = [inner.schema.ref(order.index(k)) for k in rel.keys]
     plain = len(copies) + len(marks)
     for i, c in enumerate(rel.calls):
         if c.name == "GROUPING":

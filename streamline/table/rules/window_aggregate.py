@@ -20,7 +20,27 @@ from streamline.table.rules.merge_projections import compose
 from streamline.table.rules.rule import Context
 from streamline.table.traits import Window
 
-__all__ = ("window_aggregate",)
+__all__ = ("group_window", "window_aggregate")
+
+
+def group_window(rel: Rel, context: Context) -> Rel | None:
+    """`GROUP BY TUMBLE(ts, size)` is a window aggregate over the time attribute."""
+    if not isinstance(rel, Aggregate) or rel.window is None or rel.sets:
+        return None
+    time = rel.input.schema[rel.window.time].type
+    return WindowAggregate(
+        rel.input,
+        rel.keys,
+        rel.calls,
+        rel.names,
+        rel.window.spec,
+        rel.window.time,
+        rel.window.properties,
+        processing=time.is_proctime,
+        local=time.root == "TIMESTAMP_LTZ",
+        partition=rel.keys,
+        group_window=rel.window,
+    )
 
 
 def window_aggregate(rel: Rel, context: Context) -> Rel | None:
@@ -33,9 +53,11 @@ def window_aggregate(rel: Rel, context: Context) -> Rel | None:
     return _attached(rel, window) if found is None else found
 
 
-def _columns(rel: Aggregate, window: Window) -> tuple[dict[int, str], tuple[int, ...]]:
-    """The window's columns among the keys by name, and the other keys."""
+def _columns(rel: Aggregate, window: Window, as_key: bool = False) -> tuple[dict[int, str], tuple[int, ...]]:
+    """The window's columns among the keys by name, and the other keys (`as_key`: its start is one of them)."""
     names = {window.start: "start", window.end: "end"}
+    if as_key:
+        del names[window.start]
     if window.time is not None:
         names[window.time] = "proctime" if window.processing else "rowtime"
     bounds = {k: names[k] for k in rel.keys if k in names}
@@ -60,7 +82,8 @@ def _names(rel: Aggregate, keys: tuple[int, ...], properties: tuple[str, ...]) -
 
 
 def _attached(rel: Aggregate, window: Window) -> Rel:
-    bounds, keys = _columns(rel, window)
+    # The start of a session does not follow from its end.
+    bounds, keys = _columns(rel, window, as_key=window.spec.kind == "SESSION")
     properties = tuple(dict.fromkeys(bounds.values()))
     assert window.end is not None
     node = WindowAggregate(
@@ -102,7 +125,7 @@ def _direct(rel: Aggregate, window: Window) -> Rel | None:
         return None
     if below.spec.kind == "SESSION":
         partition = [next((k for k in keys if exprs[k] == below.input.schema.ref(p)), None) for p in below.keys]
-        if None in partition:
+        if set(partition) != set(keys):
             return None
     else:
         partition = []
