@@ -261,6 +261,9 @@ class GenericInMemoryCatalog(Catalog):
 
     def __init__(self, name: str, default_database: str = "default") -> None:
         self.name = name
+        #: What CREATE CATALOG said of it.
+        self.options: dict[str, str] = {}
+        self.comment: str | None = None
         self._default = default_database
         self._databases: dict[str, _Database] = {default_database: _Database(CatalogDatabase())}
 

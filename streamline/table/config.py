@@ -74,9 +74,14 @@ class TableConfig:
             return self._configuration.value(key)
         return self._below.value(key)
 
+    def is_set(self, key: str) -> bool:
+        """Whether the option was set, here or in the stream environment."""
+        return self._configuration.contains_key(key) or (self._below is not None and self._below.contains_key(key))
+
     def get_local_timezone(self) -> str:
-        """The session's time zone."""
-        return str(self.get("table.local-time-zone", "UTC"))
+        """The session's time zone; UTC where none is set."""
+        zone = str(self.get("table.local-time-zone")) if self.is_set("table.local-time-zone") else "UTC"
+        return "UTC" if zone == "default" else zone
 
     def get_idle_state_retention(self) -> timedelta:
         """How long state of a key is kept after its last use; zero: for ever."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
 import sqlglot.expressions as exp
@@ -160,8 +160,13 @@ class TableScope:
     # -- Scope ---------------------------------------------------------------------------------------------------
 
     def intercept(self, node: exp.Expression) -> Expr | None:
-        if isinstance(node, exp.Anonymous) and node.name in _TABLE_ONLY:
+        if not isinstance(node, exp.Anonymous):
+            return None
+        if node.name in _TABLE_ONLY:
             raise refused(_TABLE_ONLY[node.name].format(self.clause))
+        if node.name == "$ROW":  # all columns as one row with their names
+            schema = self.names.schema
+            return replace(bind_call("ROW", schema.refs()), type=schema.row_type())
         return None
 
     def resolve_column(self, parts: tuple[str, ...], node: exp.Expression) -> Expr:
@@ -227,13 +232,13 @@ _TABLE_ONLY: Final = {
     "$ROWS": "row_interval can only be the size of a window, not stand in {}",
 }
 
-#: Positions from here on are aggregates, from `_PROPERTIES` on window properties: where they come to stand is known
+#: Positions from here on are aggregates, from `PROPERTIES` on window properties: where they come to stand is known
 #: when all expressions are bound.
-_CALLS: Final = 1_000_000
-_PROPERTIES: Final = 2_000_000
+CALLS: Final = 1_000_000
+PROPERTIES: Final = 2_000_000
 
 #: Calls that name a property of the group window.
-PROPERTIES: Final = {"$START": "start", "$END": "end", "$ROWTIME": "rowtime", "$PROCTIME": "proctime"}
+_PROPERTY: Final = {"$START": "start", "$END": "end", "$ROWTIME": "rowtime", "$PROCTIME": "proctime"}
 
 
 class GroupedScope(TableScope):
@@ -272,16 +277,16 @@ class GroupedScope(TableScope):
         for i, (tree, bound) in enumerate(self.keys):
             if not isinstance(tree, exp.Column) and node == tree:
                 return InputRef(i, bound.type, self.key_names[i])
-        if isinstance(node, exp.Anonymous) and node.name in PROPERTIES and self._property_type is not None:
+        if isinstance(node, exp.Anonymous) and node.name in _PROPERTY and self._property_type is not None:
             if node.expressions[0].name != self.window:
                 raise refused(
-                    f"{PROPERTIES[node.name]} is a property of the group window {self.window}, not of "
+                    f"{_PROPERTY[node.name]} is a property of the group window {self.window}, not of "
                     f"{node.expressions[0].name}"
                 )
-            kind = PROPERTIES[node.name]
+            kind = _PROPERTY[node.name]
             if kind not in self.properties:
                 self.properties.append(kind)
-            return InputRef(_PROPERTIES + self.properties.index(kind), self._property_type(kind), kind)
+            return InputRef(PROPERTIES + self.properties.index(kind), self._property_type(kind), kind)
         return super().intercept(node)
 
     def resolve_column(self, parts: tuple[str, ...], node: exp.Expression) -> Expr:
@@ -298,8 +303,8 @@ class GroupedScope(TableScope):
             raise refused(f"Cannot resolve field [{name}], input field list:[{self.names.list()}].")
         grouped = ", ".join(self.key_names) or "nothing"
         raise refused(
-            f"Column '{name}' is neither grouped by nor inside of an aggregate function (grouped by: {grouped}); add it "
-            "to group_by, or aggregate it"
+            f"Column '{name}' is neither grouped by nor inside of an aggregate function (grouped by: {grouped}); add "
+            "it to group_by, or aggregate it"
         )
 
     def bind_aggregate(self, syntax: AggregateSyntax, node: exp.Expression) -> Expr:
@@ -307,7 +312,7 @@ class GroupedScope(TableScope):
         call = self.input.bind_call(syntax, may_be_empty=not self.keys and self.window is None)
         if call not in self.calls:
             self.calls.append(call)
-        return InputRef(_CALLS + self.calls.index(call), call.type, str(call))
+        return InputRef(CALLS + self.calls.index(call), call.type, str(call))
 
     def settled(self, expr: Expr, names: Sequence[str]) -> Expr:
         """The expression over the columns of the aggregation, whose names these are."""
@@ -317,10 +322,10 @@ class GroupedScope(TableScope):
             if not isinstance(e, InputRef):
                 return None
             index = e.index
-            if index >= _PROPERTIES:
-                index = width + len(self.calls) + index - _PROPERTIES
-            elif index >= _CALLS:
-                index = width + index - _CALLS
+            if index >= PROPERTIES:
+                index = width + len(self.calls) + index - PROPERTIES
+            elif index >= CALLS:
+                index = width + index - CALLS
             return InputRef(index, e.type, names[index])
 
         return rewrite(expr, place)

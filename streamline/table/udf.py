@@ -359,8 +359,8 @@ def _aggregate(
     deterministic: bool | None,
     name: str | None,
 ) -> UserFunction:
-    base: type = AggregateFunction if kind == "aggregate" else TableAggregateFunction
-    made = f() if inspect.isclass(f) else f
+    base = AggregateFunction if kind == "aggregate" else TableAggregateFunction
+    made: Any = f() if inspect.isclass(f) else f
     if not isinstance(made, base):
         word = "udaf" if kind == "aggregate" else "udtaf"
         raise ValidationException(f"{word} takes a {base.__name__}, not {made!r}")
