@@ -225,6 +225,11 @@ class Checkpoints:
         open_ = [n for n, p in self._pending.items() if task in p.waiting]
         return min(open_, default=self._next_id)
 
+    def savepoint(self, checkpoint_id: int) -> Savepoint | None:
+        """The savepoint that a checkpoint under way is for."""
+        pending = self._pending.get(checkpoint_id)
+        return None if pending is None else pending.savepoint
+
     def continue_after(self, checkpoint_id: int) -> None:
         """The job starts from this checkpoint: ids rise from there."""
         self._next_id = max(self._next_id, checkpoint_id + 1)

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
-from typing import Any, Final, Protocol, final
+from typing import Any, Final, Literal, Protocol, final
 from uuid import uuid4
 
 import anyio
@@ -20,19 +20,22 @@ from streamline._channel.gate import Gate
 from streamline._channel.output import ChannelOutput, Route
 from streamline._channel.partition import Forward, PartitionSpec, Rebalance, partitioner, targets
 from streamline._core.elements import Barrier
-from streamline._core.keys import group_range
+from streamline._core.keys import group_range, owner, stable_hash
 from streamline._core.time import Clock, SystemClock, default_clock, sleep
 from streamline._graph.stream_graph import Edge, Node, StreamGraph
+from streamline._runtime.checkpointing import Checkpointing, CheckpointOptions
 from streamline._runtime.loop_lag import LoopLag
 from streamline._runtime.metrics import MetricGroup, value_of
 from streamline._runtime.slice import TimeSlice
 from streamline._runtime.source_task import SourceTask
-from streamline._runtime.task import OperatorTask, note
+from streamline._runtime.task import CLOSE_TIMEOUT, OperatorTask, note
 from streamline._runtime.watermark_alignment import AlignmentGroups
-from streamline._state.capture import Capture
+from streamline._state.mapping import Target
+from streamline._state.source_state import share_splits
+from streamline._state.store import RestoredOperator
 from streamline._state.subtask import SubtaskState
 from streamline.abc import Split
-from streamline.errors import StreamlineError
+from streamline.errors import StreamlineError, ValidationException
 
 __all__ = ("ExecutionOptions", "Job", "JobExecutionResult", "JobStatus", "RestartStrategy", "launch")
 
@@ -78,6 +81,7 @@ class ExecutionOptions:
     exactly_once: bool = True
     job_parameters: Mapping[str, str] = field(default_factory=dict)
     restart: Callable[[], RestartStrategy] | None = None
+    checkpoints: CheckpointOptions = field(default_factory=CheckpointOptions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +129,7 @@ class Job:
         self.metrics = MetricGroup("job", options.clock, {"job": options.job_name})
         self.attempt: Attempt | None = None
         self.attempts = 0
+        self.checkpointing: Final = Checkpointing(self.name, self.id, self.clock, options.checkpoints)
         self.metrics.gauge("numRestarts", lambda: max(0, self.attempts - 1))
         self._main: asyncio.Task[None] | None = None
         self._error: BaseException | None = None
@@ -159,6 +164,7 @@ class Job:
                 except Exception as error:
                     if self.status is JobStatus.CANCELLING:
                         raise asyncio.CancelledError from error
+                    await self.checkpointing.end(f"the job failed: {type(error).__name__}: {error}")
                     delay = strategy.delay_after_failure(self.clock.now()) if strategy and ready.done() else None
                     if delay is None:
                         raise
@@ -168,13 +174,18 @@ class Job:
                     )
                     await sleep(self.clock, delay)
                 else:
+                    await self.checkpointing.end("the job has finished")
+                    await self.checkpointing.close("finished")
                     self.status = JobStatus.FINISHED
                     return
         except asyncio.CancelledError:
+            await self._give_up("the job was cancelled", "cancelled")
             self.status = JobStatus.CANCELED
             if not ready.done():
                 ready.cancel()
         except BaseException as error:
+            if isinstance(error, Exception):
+                await self._give_up("the job failed", "failed")
             self.status = JobStatus.FAILED
             self._error = error
             if not ready.done():
@@ -183,6 +194,41 @@ class Job:
                 raise
         finally:
             self._ended_at = self.clock.now()
+
+    async def _give_up(self, reason: str, outcome: Literal["cancelled", "failed"]) -> None:
+        """Nothing is under way any more, and what nobody goes on from is deleted; takes a bounded time."""
+        with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSE_TIMEOUT):
+            await self.checkpointing.end(reason)
+            await self.checkpointing.close(outcome)
+
+    async def savepoint(self, target: str | None = None, *, stop: bool = False, drain: bool = False) -> str:
+        """Take a savepoint and, with `stop`, end the job with it; gives its location.
+
+        Args:
+            target: path or URL of the folder to put it into; None: the configured one.
+            stop: end the job when the savepoint is complete; what it holds is committed.
+            drain: with `stop`, close event time first: windows and timers fire.
+
+        Raises:
+            CheckpointException: there is no place for it, or it failed; then the job fails too where it was to stop.
+        """
+        location = await self.checkpointing.savepoint(target, stop, drain)
+        if stop:
+            await self._ended()
+            if self._error is not None:
+                self._error_seen = True
+                raise self._error
+        return location
+
+    def read_state(self, uid: str, name: str, key: Any) -> Any:
+        """What the running job's state holds under a key: a copy; None where there is nothing.
+
+        Raises:
+            ValidationException: there is no such operator, or it has no such state.
+        """
+        if self.attempt is None or self.status is not JobStatus.RUNNING:
+            raise StreamlineError(f"job {self.name!r} is {self.status.name}: it has no state to be read")
+        return self.attempt.read_state(uid, name, key)
 
     async def _ended(self) -> None:
         """Wait until it is over, whatever the outcome."""
@@ -259,7 +305,9 @@ class Attempt:
         self.job_parameters = job.options.job_parameters
         self.sources: list[SourceTask] = []
         self.operators: list[OperatorTask] = []
-        self.captures: list[tuple[Any, Barrier, Capture | None]] = []
+        self.checkpointing = job.checkpointing.enabled
+        self._restored: Mapping[str, RestoredOperator] = {}
+        self._shares: dict[int, list[tuple[list[tuple[Split, Any]], list[Split]]]] = {}
         self._group: anyio.abc.TaskGroup | None = None
         self._error: BaseException | None = None
         self._running = 0
@@ -267,11 +315,16 @@ class Attempt:
 
     # -- what tasks say (TaskHost) -------------------------------------------------------------------------------
 
-    def captured(self, task: Any, barrier: Barrier, capture: Capture | None) -> None:
-        self.captures.append((task, barrier, capture))
+    def captured(self, task: Any, barrier: Barrier, capture: Any) -> None:
+        self.job.checkpointing.captured(task, barrier, capture)
 
-    def finished(self, task: Any) -> None:
+    def final_id(self, task: Any) -> int:
+        return self.job.checkpointing.final_id(task)
+
+    def finished(self, task: Any, capture: Any = None) -> bool:
         _log.debug("%s[%d] of job %s has finished", task.operator_name, task.subtask_index, self.job_name)
+        self.job.checkpointing.ended(task, capture)
+        return True
 
     def spawn(self, function: Callable[[], Awaitable[None]], name: str) -> None:
         assert self._group is not None
@@ -293,8 +346,10 @@ class Attempt:
 
     async def run(self, ready: asyncio.Future[None]) -> None:
         """Run to the end; raises the first failure as it was raised."""
+        self._restored = await self.job.checkpointing.restore_point(self._program())
         splits = await self._discover()
         self._build(splits)
+        self._restored = {}
         tasks: Sequence[SourceTask | OperatorTask] = [*self.operators, *self.sources]
         self._running = len(tasks)
         lag = LoopLag(self.job.metrics, self.time_slice) if isinstance(self.clock, SystemClock) else None
@@ -308,6 +363,7 @@ class Attempt:
                 for node in self.job.graph.topological():
                     if node.source is not None and node.source.discovery_interval is not None:
                         self.spawn(partial(self._watch, node, splits[node.id]), f"discovery of {node.name}")
+                self.job.checkpointing.begin(tasks, self.sources, self.spawn, self._fail)
                 self.job.status = JobStatus.RUNNING
                 if not ready.done():
                     ready.set_result(None)
@@ -322,6 +378,36 @@ class Attempt:
             self._group = None
             if lag is not None:
                 lag.stop()
+
+    def _fail(self, error: BaseException) -> None:
+        """End the attempt with an error that comes from none of its tasks."""
+
+        async def fail() -> None:
+            raise error
+
+        self.spawn(fail, "failure")
+
+    def _program(self) -> list[Target]:
+        """The operators as a checkpoint knows them."""
+        graph, options = self.job.graph, self.job.options
+        found: dict[str, Target] = {}
+        for node in graph.topological():
+            width = self._parallelism(node)
+            uid = graph.uid_of(node)
+            if uid in found:
+                raise ValidationException(f"two operators have the uid {uid!r}: {found[uid].name!r} and {node.name!r}")
+            max_parallelism = node.max_parallelism_in(width, options.max_parallelism)
+            found[uid] = Target(uid, node.name, width, max_parallelism)
+        return list(found.values())
+
+    def read_state(self, uid: str, name: str, key: Any) -> Any:
+        """What an operator's keyed state holds under a key."""
+        tasks = [t for t in self.operators if uid in (t.uid, t.operator_name)]
+        if not tasks:
+            known = ", ".join(sorted({repr(t.uid) for t in self.operators}))
+            raise ValidationException(f"no operator has the uid {uid!r}; there are {known}")
+        group = stable_hash(key) % tasks[0].max_parallelism
+        return tasks[owner(group, tasks[0].max_parallelism, len(tasks))].state.store.read(name, key)
 
     async def _task(self, task: SourceTask | OperatorTask) -> None:
         await self._guard(task.run)
@@ -345,6 +431,9 @@ class Attempt:
         source = node.source
         assert source is not None and source.discovery_interval is not None
         ids = {split.id for split in known}
+        for mine, read in self._shares[node.id]:
+            ids.update(split.id for split, _ in mine)
+            ids.update(split.id for split in read)
         readers = [task for task in self.sources if task.node_id == node.id]
         while True:
             await sleep(self.clock, source.discovery_interval)
@@ -376,9 +465,14 @@ class Attempt:
                     else:
                         sides[edge.source][s].setdefault(edge.side, []).append(route)
         for node in nodes:
+            if node.source is not None:
+                before = self._restored.get(graph.uid_of(node))
+                self._shares[node.id] = share_splits(
+                    before.snapshots if before else (), splits[node.id], width[node.id]
+                )
             for s in range(width[node.id]):
                 output = ChannelOutput(mains[node.id][s], sides[node.id][s])
-                self._make(node, s, width[node.id], limits[node.id], gates[node.id][s], output, splits)
+                self._make(node, s, width[node.id], limits[node.id], gates[node.id][s], output)
 
     def _parallelism(self, node: Node) -> int:
         if node.source is not None and not node.source.parallel:
@@ -399,12 +493,17 @@ class Attempt:
         max_parallelism: int,
         inputs: Sequence[tuple[Channel, int]],
         output: ChannelOutput,
-        splits: Mapping[int, Sequence[Split]],
     ) -> None:
         metrics = self.job.metrics.add_group("operator", node.name).add_group("subtask", str(subtask))
         uid = self.job.graph.uid_of(node)
+        before = self._restored.get(uid)
+        ended_before = before is not None and (
+            subtask in before.ended
+            if before.parallelism == parallelism
+            else len(before.ended) == before.parallelism  # those that have ended cannot be told apart any more
+        )
         if node.source is not None:
-            mine = [(split, None) for i, split in enumerate(splits[node.id]) if i % parallelism == subtask]
+            mine, read = self._shares[node.id][subtask]
             self.sources.append(
                 SourceTask(
                     host=self,
@@ -420,6 +519,8 @@ class Attempt:
                     metrics=metrics,
                     watermark_interval=self.job.options.watermark_interval,
                     alignment=self._alignment,
+                    read=read,
+                    ended_before=ended_before,
                 )
             )
             return
@@ -452,6 +553,8 @@ class Attempt:
                 max_parallelism=max_parallelism,
                 metrics=metrics,
                 keyed=keyed,
+                restore=None if before is None else before.snapshots,
+                ended_before=ended_before,
             )
         )
 

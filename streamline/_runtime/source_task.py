@@ -18,6 +18,7 @@ from streamline._core.watermarks import WatermarkStrategy, WatermarkTracker
 from streamline._runtime.metrics import MetricGroup
 from streamline._runtime.task import CLOSE_TIMEOUT, TaskHost, note
 from streamline._runtime.watermark_alignment import AlignmentGroups
+from streamline._state.source_state import SourceCapture
 from streamline.abc import SourceReader, Split, SplitBatch
 from streamline.errors import StreamlineError
 
@@ -61,7 +62,15 @@ class SourceTask:
         metrics: MetricGroup,
         watermark_interval: int,
         alignment: AlignmentGroups,
+        read: Sequence[Split] = (),
+        ended_before: bool = False,
     ) -> None:
+        """
+        Args:
+            splits: what to read, each with the position to go on from.
+            read: splits that were read to their end before the checkpoint that the job goes on from.
+            ended_before: in that checkpoint the subtask had ended: it ends at once.
+        """
         self.host = host
         self.node_id = node_id
         self.uid = uid
@@ -70,6 +79,7 @@ class SourceTask:
         self.output = output
         self.subtask_index = subtask
         self.parallelism = parallelism
+        self.max_parallelism = 0  # it has no key groups
         self.metrics: abc.MetricGroup = metrics
         self.job_name = host.job_name
         self.clock = host.clock
@@ -90,6 +100,14 @@ class SourceTask:
         self._barriers: deque[Barrier] = deque()
         self._new_splits: list[tuple[Split, Any]] = []
         self._stop: bool | None = None
+        #: End behind the barrier of this checkpoint.
+        self._stop_behind: int | None = None
+        self._read = list(read)
+        self._ended_before = ended_before
+        self._ended_splits: set[str] = {split.id for split in read}
+        self._positions: dict[int, Mapping[str, Any]] = {}
+        self._completed: deque[int] = deque()
+        self._released = False
         metrics.gauge("numRecordsOut", lambda: self.output.records)
         metrics.gauge("currentOutputWatermark", lambda: self.output.emitted)
         metrics.gauge("backPressuredTimeMs", lambda: round(self.output.waited * 1000))
@@ -112,9 +130,25 @@ class SourceTask:
 
         self.host.spawn(guarded, f"{self.operator_name}[{self.subtask_index}] {name}")
 
-    def inject(self, barrier: Barrier) -> None:
-        """Send a barrier behind what has been read."""
+    def inject(self, barrier: Barrier, stop: bool = False) -> None:
+        """Send a barrier behind what has been read; with `stop`, end behind it, and leave event time open."""
+        if stop:
+            self._stop_behind = barrier.checkpoint_id
         self._barriers.append(barrier)
+        self.wake()
+
+    def notify_complete(self, checkpoint_id: int) -> None:
+        """A checkpoint is complete: the reader is told, with the positions that it holds."""
+        self._completed.append(checkpoint_id)
+        self.wake()
+
+    def notify_aborted(self, checkpoint_id: int) -> None:
+        """A checkpoint was given up."""
+        self._positions.pop(checkpoint_id, None)
+
+    def release(self) -> None:
+        """What this subtask ended with is safe: it may go."""
+        self._released = True
         self.wake()
 
     def add_splits(self, splits: Sequence[tuple[Split, Any]]) -> None:
@@ -169,9 +203,9 @@ class SourceTask:
 
     async def _loop(self) -> None:
         reader, check = self.reader, self.host.time_slice.check
-        while self._stop is None:
+        while self._stop is None and not self._ended_before:
             self._woken = False
-            if self._barriers or self._new_splits or self._tick_due or self._alignment_due:
+            if self._barriers or self._completed or self._new_splits or self._tick_due or self._alignment_due:
                 await self._on_control()
                 continue
             if self._held:
@@ -188,13 +222,35 @@ class SourceTask:
                 await check()
             else:
                 await self._pass_on(got)
+        self._ended_splits.update(reader.finished_splits())
         while self._barriers:
             await self._on_control()
         if self._stop is None or self._stop:
             await self.output.idle(False)
             await self.output.watermark(MAX_TIMESTAMP)
+        capture = None if self._stop is False else self._capture(self.host.final_id(self))
         self.output.broadcast(EndOfInput(self._stop is not False))
-        self.host.finished(self)
+        if self.host.finished(self, capture):
+            while not self._released:
+                self._woken = False
+                await self._heed_completed()
+                await self._wait()
+        await self._heed_completed()
+
+    def _capture(self, checkpoint_id: int) -> SourceCapture:
+        """The positions as they are now."""
+        splits = [*self._read, *self.splits]
+        positions = self.reader.positions()
+        self._positions[checkpoint_id] = positions
+        return SourceCapture(checkpoint_id, self.subtask_index, self.parallelism, splits, positions, self._ended_splits)
+
+    async def _heed_completed(self) -> None:
+        while self._completed:
+            checkpoint_id = self._completed.popleft()
+            positions = self._positions.pop(checkpoint_id, None)
+            self._positions = {n: p for n, p in self._positions.items() if n > checkpoint_id}
+            if positions is not None:
+                await self.reader.on_checkpoint_complete(checkpoint_id, positions)
 
     async def _wait(self) -> None:
         if self._woken:
@@ -217,6 +273,7 @@ class SourceTask:
         if self._alignment_due and self._strategy is not None:
             self._alignment_due = False
             self._align(self._strategy)
+        await self._heed_completed()
         if self._barriers:
             await self._pass_on(self._barriers.popleft())
 
@@ -226,8 +283,10 @@ class SourceTask:
         elif isinstance(element, WatermarkStatus):
             await self.output.idle(element.idle)
         else:
-            self.host.captured(self, element, None)
+            self.host.captured(self, element, self._capture(element.checkpoint_id))
             self.output.broadcast(element)
+            if element.checkpoint_id == self._stop_behind:
+                self._stop = False
 
     def _note_splits(self, splits: Sequence[tuple[Split, Any]]) -> None:
         now = self.clock.now()
@@ -342,6 +401,7 @@ class SourceTask:
 
     def _end_splits(self) -> None:
         for split in self.reader.finished_splits():
+            self._ended_splits.add(split)
             state = self._splits.get(split)
             if state is not None:
                 moved, idle = self._merger.end(state.input)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import heapq
 import itertools
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, final
 
 import anyio
@@ -17,7 +18,7 @@ from streamline._core.elements import Barrier, Batch, EndOfInput, Watermark, Wat
 from streamline._core.time import Clock, TimerHandle, perf_counter
 from streamline._runtime.metrics import MetricGroup
 from streamline._runtime.slice import BatchLimit, TimeSlice
-from streamline._state.capture import Capture
+from streamline._state.snapshot import SubtaskSnapshot
 from streamline._state.subtask import SubtaskState
 from streamline.abc import KeyedStore, Operator, OperatorStore, Output, TwoInputOperator
 
@@ -37,13 +38,19 @@ class TaskHost(Protocol):
     clock: Clock
     time_slice: TimeSlice
     job_parameters: Mapping[str, str]
+    #: Whether checkpoints are taken.
+    checkpointing: bool
 
-    def captured(self, task: Any, barrier: Barrier, capture: Capture | None) -> None:
-        """A task has captured its state (sources: its positions are in the capture) for this barrier."""
+    def captured(self, task: Any, barrier: Barrier, capture: Any) -> None:
+        """A task has captured its state (a source its positions) for this barrier."""
         ...
 
-    def finished(self, task: Any) -> None:
-        """A task has ended in the ordinary way."""
+    def final_id(self, task: Any) -> int:
+        """The first checkpoint that will hold what a task ends with."""
+        ...
+
+    def finished(self, task: Any, capture: Any = None) -> bool:
+        """A task has ended in the ordinary way, with this state. Whether it has to wait for `release`."""
         ...
 
     def spawn(self, function: Callable[[], Awaitable[None]], name: str) -> None:
@@ -77,7 +84,14 @@ class OperatorTask:
         max_parallelism: int,
         metrics: MetricGroup,
         keyed: bool,
+        restore: Sequence[SubtaskSnapshot] | None = None,
+        ended_before: bool = False,
     ) -> None:
+        """
+        Args:
+            restore: what the operator's subtasks had in the checkpoint that the job goes on from.
+            ended_before: in that checkpoint the subtask had ended: it passes on the end and does nothing else.
+        """
         self.host = host
         self.node_id = node_id
         self.uid = uid
@@ -93,7 +107,12 @@ class OperatorTask:
         self.attempt = host.attempt
         self.clock = host.clock
         self.job_parameters = host.job_parameters
+        self.checkpointing = host.checkpointing
         self.restored = False
+        self._restore = restore
+        self._ended_before = ended_before
+        self._notices: deque[tuple[Callable[[int], Awaitable[None]], int]] = deque()
+        self._released = False
         self._keyed = keyed
         self._scheduled: list[tuple[int, int, Callable[[int, Output], Awaitable[None]]]] = []
         self._sequence = itertools.count()
@@ -160,6 +179,10 @@ class OperatorTask:
     async def run(self) -> None:
         """Run until all inputs have ended. Errors leave with a note that says where."""
         try:
+            if self._restore is not None:
+                await self.state.restore(self._restore)
+                self._restore = None
+                self.restored = True
             await self.operator.open(self)
             await self._loop()
         except Exception as e:
@@ -204,9 +227,7 @@ class OperatorTask:
                 case Barrier():
                     await self._on_barrier(element)
                 case EndOfInput():
-                    await operator.on_end(output)
-                    output.broadcast(element)
-                    self.host.finished(self)
+                    await self._on_end(element)
                     return
                 case Tick():
                     await self._on_tick()
@@ -230,8 +251,49 @@ class OperatorTask:
         self.output.broadcast(barrier)
         self.host.captured(self, barrier, capture)
 
+    async def _on_end(self, element: EndOfInput) -> None:
+        """All inputs have ended: say so, and stay until what this subtask ended with is safe."""
+        operator, output, capture = self.operator, self.output, None
+        if element.drain and not self._ended_before:
+            await operator.on_end(output)
+        if self.checkpointing and element.drain:
+            barrier = Barrier(self.host.final_id(self), self.clock.now())
+            await operator.on_barrier(barrier, output)
+            capture = self.state.capture(barrier.checkpoint_id)
+        output.broadcast(element)
+        if self.host.finished(self, capture):
+            while not self._released:
+                await self.gate.receive()
+                await self._heed_notices()
+        await self._heed_notices()
+
+    # -- what becomes of checkpoints -----------------------------------------------------------------------------
+
+    def notify_complete(self, checkpoint_id: int) -> None:
+        """A checkpoint is complete: the operator is told, between two elements."""
+        self._notices.append((self.operator.on_checkpoint_complete, checkpoint_id))
+        self.gate.poke()
+
+    def notify_aborted(self, checkpoint_id: int) -> None:
+        """A checkpoint was given up: the operator is told, and nobody waits for its barriers any more."""
+        self.gate.aligner.give_up(checkpoint_id)
+        self._notices.append((self.operator.on_checkpoint_aborted, checkpoint_id))
+        self.gate.poke()
+
+    def release(self) -> None:
+        """What this subtask ended with is safe: it may go."""
+        self._released = True
+        self.gate.poke()
+
+    async def _heed_notices(self) -> None:
+        while self._notices:
+            tell, checkpoint_id = self._notices.popleft()
+            await tell(checkpoint_id)
+
     async def _on_tick(self) -> None:
         operator, output = self.operator, self.output
+        if self._notices:
+            await self._heed_notices()
         if self._woken:
             self._woken = False
             await operator.on_wake(output)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from importlib import metadata
 from typing import Any, Final, Literal
 
 import msgspec
@@ -21,6 +22,10 @@ __all__ = ("FORMAT", "MANIFEST", "Manifest", "OperatorEntry", "PartEntry", "Shar
 #: Version of the files' layout; a program reads its own and all earlier ones.
 FORMAT: Final = 1
 MANIFEST: Final = "MANIFEST"
+try:
+    WRITER = f"streamline {metadata.version('streamline')}"
+except metadata.PackageNotFoundError:  # run from its source
+    WRITER = "streamline"
 _MAGIC: Final = b"streamline state\x00"
 _HEAD: Final = "streamline checkpoint"
 

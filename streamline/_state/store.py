@@ -29,7 +29,7 @@ from streamline._state.format import MANIFEST, Manifest, OperatorEntry, PartEntr
 from streamline._state.snapshot import SubtaskSnapshot
 from streamline.errors import CheckpointException
 
-__all__ = ("Checkpoint", "CheckpointStore", "RestoredOperator", "open_checkpoint")
+__all__ = ("Checkpoint", "CheckpointStore", "RestoredOperator", "drop", "open_checkpoint", "publish", "write_part")
 
 _log = logging.getLogger("streamline.checkpoint")
 
@@ -108,36 +108,10 @@ class CheckpointStore:
 
     # -- writing -------------------------------------------------------------------------------------------------
 
-    async def write_part(
-        self, folder: str, uid: str, snapshot: SubtaskSnapshot, files: Files | None = None
-    ) -> PartEntry:
-        """Write the state of one subtask into the folder of a checkpoint that is not complete yet.
-
-        Raises:
-            CheckpointException: it could not be written; says where and why.
-        """
-        where = self.files if files is None else files
-        name = f"{part_name(uid)}-{snapshot.subtask_index}.state"
-        try:
-            return await in_thread(_write_part, where, folder, name, snapshot)
-        except OSError as e:
-            raise CheckpointException(f"{where.location}/{folder}/{name} cannot be written: {e}") from e
-
-    async def complete(self, folder: str, manifest: Manifest, files: Files | None = None) -> str:
-        """Write the manifest: from now on the checkpoint counts. Gives its location.
-
-        Raises:
-            CheckpointException: it could not be written; the checkpoint does not count.
-        """
-        where = self.files if files is None else files
-        try:
-            await in_thread(where.publish, f"{folder}/{MANIFEST}", manifest.encode())
-        except OSError as e:
-            raise CheckpointException(f"{where.location}/{folder}/{MANIFEST} cannot be written: {e}") from e
-        if files is None:
-            self._complete.append(folder)
-            self._needs[folder] = _needs(manifest)
-        return f"{where.location}/{folder}"
+    def note_complete(self, folder: str, manifest: Manifest) -> None:
+        """A checkpoint in the job's folder has been published."""
+        self._complete.append(folder)
+        self._needs[folder] = _needs(manifest)
 
     async def take_shared(self, name: str, source: Path) -> None:
         """Put a local file into the shared folder."""
@@ -150,20 +124,12 @@ class CheckpointStore:
         """
         await self._learn()
         for folder in self._garbage:
-            await self.drop(folder)
+            await drop(self.files, folder)
         self._garbage = []
         old, self._complete = self._complete[: -self._retained], self._complete[-self._retained :]
         for folder in old:
-            await self.drop(folder)
+            await drop(self.files, folder)
             self._needs.pop(folder, None)
-
-    async def drop(self, folder: str, files: Files | None = None) -> None:
-        """Delete a folder: the manifest first, so that half a checkpoint never counts. Never fails."""
-        where = self.files if files is None else files
-        try:
-            await in_thread(_drop, where, folder)
-        except Exception as e:  # a store that is away must not stop the job: it is found again at the next start
-            _log.warning("%s/%s could not be deleted: %s", where.location, folder, e)
 
     async def sweep_shared(self, keep: Iterable[str]) -> None:
         """Delete shared files that neither `keep` nor a complete checkpoint names. Never fails."""
@@ -180,7 +146,7 @@ class CheckpointStore:
         """Delete all checkpoints of the job (not its savepoints). Never fails."""
         await self._learn()
         for folder in self._complete:
-            await self.drop(folder)
+            await drop(self.files, folder)
         self._complete, self._needs = [], {}
         await self.sweep_shared(())
 
@@ -245,6 +211,40 @@ class CheckpointStore:
     async def next_id(self) -> int:
         """A number above all that are there."""
         return max((n for n, _ in await self.folders()), default=0) + 1
+
+
+async def write_part(files: Files, folder: str, uid: str, snapshot: SubtaskSnapshot) -> PartEntry:
+    """Write the state of one subtask into the folder of a checkpoint that is not complete yet.
+
+    Raises:
+        CheckpointException: it could not be written; says where and why.
+    """
+    name = f"{part_name(uid)}-{snapshot.subtask_index}.state"
+    try:
+        return await in_thread(_write_part, files, folder, name, snapshot)
+    except OSError as e:
+        raise CheckpointException(f"{files.location}/{folder}/{name} cannot be written: {e}") from e
+
+
+async def publish(files: Files, folder: str, manifest: Manifest) -> str:
+    """Write the manifest: from now on the checkpoint counts. Gives its location.
+
+    Raises:
+        CheckpointException: it could not be written; the checkpoint does not count.
+    """
+    try:
+        await in_thread(files.publish, f"{folder}/{MANIFEST}", manifest.encode())
+    except OSError as e:
+        raise CheckpointException(f"{files.location}/{folder}/{MANIFEST} cannot be written: {e}") from e
+    return f"{files.location}/{folder}"
+
+
+async def drop(files: Files, folder: str) -> None:
+    """Delete a folder: the manifest first, so that half a checkpoint never counts. Never fails."""
+    try:
+        await in_thread(_drop, files, folder)
+    except Exception as e:  # a store that is away must not stop the job: it is found again at the next start
+        _log.warning("%s/%s could not be deleted: %s", files.location, folder, e)
 
 
 async def open_checkpoint(location: str) -> Checkpoint:

@@ -49,6 +49,7 @@ class _Host:
 
     job_name = "harness"
     attempt = 0
+    checkpointing = False
 
     def __init__(self, clock: Clock, job_parameters: Mapping[str, str]) -> None:
         self.clock = clock
@@ -60,8 +61,11 @@ class _Host:
     def captured(self, task: Any, barrier: Barrier, capture: Capture | None) -> None:
         self.captures[barrier.checkpoint_id] = capture
 
-    def finished(self, task: Any) -> None:
-        pass
+    def final_id(self, task: Any) -> int:
+        return max(self.captures, default=0) + 1
+
+    def finished(self, task: Any, capture: Any = None) -> bool:
+        return False
 
     def spawn(self, function: Callable[[], Awaitable[None]], name: str) -> None:
         assert self.group is not None

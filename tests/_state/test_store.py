@@ -16,10 +16,13 @@ from streamline._state.mapping import Target, match
 from streamline._state.store import (
     CheckpointStore,
     checkpoint_folder,
+    drop,
     folder_name,
     open_checkpoint,
     operator_entry,
+    publish,
     savepoint_folder,
+    write_part,
 )
 from streamline._state.subtask import SubtaskState
 from streamline.errors import CheckpointException, ValidationException
@@ -46,13 +49,15 @@ async def write(store: CheckpointStore, n: int, *, uids: str = "ab", job: str = 
     folder = checkpoint_folder(n, job)
     entries = []
     for uid in uids:
-        part = await store.write_part(folder, uid, await snapshot(n))
+        part = await write_part(store.files, folder, uid, await snapshot(n))
         entries.append(operator_entry(uid, f"op {uid}", 1, 128, [part]))
     if whole:
         manifest = Manifest(
             checkpoint_id=n, job_name="job", job_id=job, timestamp=n, completed=n + 1, operators=entries
         )
-        return await store.complete(folder, manifest)
+        location = await publish(store.files, folder, manifest)
+        store.note_complete(folder, manifest)
+        return location
     return folder
 
 
@@ -152,7 +157,7 @@ async def test_a_damaged_one_is_named_and_the_one_before_used(
     assert found is not None and found.id == 1
     assert str(folder) in caplog.text and message in caplog.text
     # Where none is left that can be used, nothing starts from nothing.
-    await CheckpointStore(str(tmp_path), "job").drop(checkpoint_folder(1, "j1"))
+    await drop(store.files, checkpoint_folder(1, "j1"))
     with pytest.raises(CheckpointException, match=r"no checkpoint in .* can be used.*restore=None"):
         await CheckpointStore(str(tmp_path), "job").latest()
 
@@ -196,7 +201,7 @@ async def test_savepoints_are_left_alone(tmp_path: Path) -> None:
     store = CheckpointStore(str(tmp_path), "job")
     elsewhere = LocalFiles(tmp_path / "sp")
     folder = savepoint_folder(7, "j1xxxxxxxx")
-    part = await store.write_part(folder, "a", await snapshot(7), elsewhere)
+    part = await write_part(elsewhere, folder, "a", await snapshot(7))
     manifest = Manifest(
         checkpoint_id=7,
         kind="savepoint",
@@ -206,7 +211,7 @@ async def test_savepoints_are_left_alone(tmp_path: Path) -> None:
         completed=0,
         operators=[operator_entry("a", "op", 1, 128, [part])],
     )
-    location = await store.complete(folder, manifest, elsewhere)
+    location = await publish(elsewhere, folder, manifest)
     await store.delete_all()
     found = await open_checkpoint(location)
     assert found.manifest.kind == "savepoint" and value(found.operators["a"]) == 7
@@ -214,7 +219,7 @@ async def test_savepoints_are_left_alone(tmp_path: Path) -> None:
 
 async def test_a_missing_part_of_an_operator(tmp_path: Path) -> None:
     store = CheckpointStore(str(tmp_path), "job")
-    part = await store.write_part("chk-1-x", "a", await snapshot(1, 0, 2))
+    part = await write_part(store.files, "chk-1-x", "a", await snapshot(1, 0, 2))
     manifest = Manifest(
         checkpoint_id=1,
         job_name="j",
@@ -223,7 +228,7 @@ async def test_a_missing_part_of_an_operator(tmp_path: Path) -> None:
         completed=0,
         operators=[operator_entry("a", "op", 2, 128, [part])],
     )
-    location = await store.complete("chk-1-x", manifest)
+    location = await publish(store.files, "chk-1-x", manifest)
     with pytest.raises(CheckpointException, match="operator 'a' has 1 of 2 parts"):
         await open_checkpoint(location)
 
