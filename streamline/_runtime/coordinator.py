@@ -43,6 +43,7 @@ class CheckpointSettings:
         max_concurrent: how many may be under way at once.
         tolerable_failures: how many may fail in a row before the job does.
         unaligned: barriers overtake records, which then belong to the checkpoint.
+        aligned_timeout: with `unaligned`, they begin to do so when they were not aligned for so long.
         exactly_once: inputs that are ahead wait for the others.
     """
 
@@ -52,6 +53,7 @@ class CheckpointSettings:
     max_concurrent: int = 1
     tolerable_failures: int = 0
     unaligned: bool = False
+    aligned_timeout: int = 0
     exactly_once: bool = True
 
 

@@ -24,8 +24,10 @@ from streamline._core.keys import group_range, owner, stable_hash
 from streamline._core.time import Clock, SystemClock, default_clock, sleep
 from streamline._graph.stream_graph import Edge, Node, StreamGraph
 from streamline._runtime.checkpointing import Checkpointing, CheckpointOptions
+from streamline._runtime.coordinator import CheckpointSettings
 from streamline._runtime.loop_lag import LoopLag
 from streamline._runtime.metrics import MetricGroup, value_of
+from streamline._runtime.restart import ExponentialDelay, FailureRate, FixedDelay, NoRestart
 from streamline._runtime.slice import TimeSlice
 from streamline._runtime.source_task import SourceTask
 from streamline._runtime.task import CLOSE_TIMEOUT, OperatorTask, note
@@ -37,7 +39,20 @@ from streamline._state.subtask import SubtaskState
 from streamline.abc import Split
 from streamline.errors import StreamlineError, ValidationException
 
-__all__ = ("ExecutionOptions", "Job", "JobExecutionResult", "JobStatus", "RestartStrategy", "launch")
+__all__ = (
+    "CheckpointOptions",
+    "CheckpointSettings",
+    "ExecutionOptions",
+    "ExponentialDelay",
+    "FailureRate",
+    "FixedDelay",
+    "Job",
+    "JobExecutionResult",
+    "JobStatus",
+    "NoRestart",
+    "RestartStrategy",
+    "launch",
+)
 
 _log = logging.getLogger("streamline.job")
 

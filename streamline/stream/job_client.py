@@ -34,6 +34,50 @@ class JobClient:
         """End the job now, without committing; returns when nothing of it is left."""
         await self._job.cancel()
 
+    async def trigger_savepoint(self, savepoint_directory: str | None = None) -> str:
+        """Take a savepoint while the job goes on; gives its location.
+
+        Args:
+            savepoint_directory: path or URL to put it under; None: the configured place.
+
+        Raises:
+            CheckpointException: there is no place for it, or it failed.
+        """
+        return await self._job.savepoint(savepoint_directory)
+
+    async def stop_with_savepoint(
+        self,
+        advance_to_end_of_event_time: bool = False,
+        savepoint_directory: str | None = None,
+        *,
+        drain: bool = False,
+    ) -> str:
+        """Take a savepoint and end the job with it; gives its location, when the job has ended.
+
+        Args:
+            advance_to_end_of_event_time: drain: close event time first, so that windows and timers fire. Only for a job
+                that is not to be gone on with.
+            savepoint_directory: path or URL to put it under; None: the configured place.
+            drain: the same as `advance_to_end_of_event_time`, shorter.
+
+        Raises:
+            CheckpointException: there is no place for it, or it failed; then the job fails or restarts.
+        """
+        return await self._job.savepoint(savepoint_directory, stop=True, drain=drain or advance_to_end_of_event_time)
+
+    async def state(self, uid: str, name: str, key: Any) -> Any:
+        """What the running job's state holds under a key: a copy, None where there is nothing.
+
+        Args:
+            uid: of the operator (or its name).
+            name: of the state.
+            key: as the stream was keyed by it.
+
+        Raises:
+            StreamlineError: the job does not run, or has no such operator or state.
+        """
+        return self._job.read_state(uid, name, key)
+
     async def get_job_execution_result(self) -> JobExecutionResult:
         """Wait for the job's end.
 

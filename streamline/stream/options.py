@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 from streamline._core.config import Configuration
 from streamline._core.time import Clock
 from streamline._graph.stream_graph import StreamGraph
-from streamline._runtime.execute import ExecutionOptions
+from streamline._runtime.execute import (
+    CheckpointOptions,
+    CheckpointSettings,
+    ExecutionOptions,
+    ExponentialDelay,
+    FailureRate,
+    FixedDelay,
+    RestartStrategy,
+)
+from streamline.errors import ValidationException
 
 __all__ = ("execution_options",)
 
@@ -29,4 +42,92 @@ def execution_options(
         time_slice=value("pipeline.time-slice"),
         exactly_once=value("execution.checkpointing.mode") == "EXACTLY_ONCE",
         job_parameters=value("pipeline.global-job-parameters"),
+        restart=_restart(configuration),
+        checkpoints=_checkpoints(configuration, restore),
+    )
+
+
+def _interval(configuration: Configuration) -> int | None:
+    """Milliseconds between two checkpoints, None where none are taken."""
+    value = configuration.value
+    interval = value("execution.checkpointing.interval") or value("table.exec.state.checkpoint-interval")
+    return int(interval) if interval else None
+
+
+def _checkpoints(configuration: Configuration, restore: str | None) -> CheckpointOptions:
+    def value(key: str) -> Any:
+        return configuration.value(f"execution.checkpointing.{key}")
+
+    exactly_once = value("mode") == "EXACTLY_ONCE"
+    unaligned = bool(value("unaligned.enabled"))
+    if unaligned and not exactly_once:
+        raise ValidationException(
+            "unaligned checkpoints need execution.checkpointing.mode=EXACTLY_ONCE: at least once aligns nothing anyway"
+        )
+    if unaligned and value("max-concurrent-checkpoints") != 1:
+        raise ValidationException(
+            "unaligned checkpoints need execution.checkpointing.max-concurrent-checkpoints=1; it is "
+            f"{value('max-concurrent-checkpoints')}"
+        )
+    settings = CheckpointSettings(
+        interval=_interval(configuration),
+        min_pause=value("min-pause"),
+        timeout=value("timeout"),
+        # With a pause between two there is never more than one (Flink's rule).
+        max_concurrent=1 if value("min-pause") else value("max-concurrent-checkpoints"),
+        tolerable_failures=value("tolerable-failed-checkpoints"),
+        unaligned=unaligned,
+        aligned_timeout=value("aligned-checkpoint-timeout"),
+        exactly_once=exactly_once,
+    )
+    retention = "RETAIN_ON_CANCELLATION"
+    if configuration.contains_key("execution.checkpointing.externalized-checkpoint-retention"):
+        retention = value("externalized-checkpoint-retention")
+    path = configuration.value("execution.state-recovery.path")
+    return CheckpointOptions(
+        settings=settings,
+        storage=value("dir"),
+        savepoints=value("savepoint-dir"),
+        retained=value("num-retained"),
+        retain_on_cancellation=retention == "RETAIN_ON_CANCELLATION",
+        retain_on_failure=retention != "NO_EXTERNALIZED_CHECKPOINTS",
+        restore=path if restore == "latest" and path else restore,
+        allow_non_restored_state=configuration.value("execution.state-recovery.ignore-unclaimed-state"),
+    )
+
+
+def _restart(configuration: Configuration) -> Callable[[], RestartStrategy] | None:
+    """Flink's: none without checkpoints, exponential delay with them, or what the configuration says."""
+    value = configuration.value
+    match value("restart-strategy.type"):
+        case "fixed-delay":
+            prefix = "restart-strategy.fixed-delay"
+            return partial(FixedDelay, value(f"{prefix}.attempts"), value(f"{prefix}.delay"))
+        case "failure-rate":
+            prefix = "restart-strategy.failure-rate"
+            return partial(
+                FailureRate,
+                value(f"{prefix}.max-failures-per-interval"),
+                value(f"{prefix}.failure-rate-interval"),
+                value(f"{prefix}.delay"),
+            )
+        case "exponential-delay":
+            return _exponential(configuration)
+        case None:
+            return None if _interval(configuration) is None else _exponential(configuration)
+    return None
+
+
+def _exponential(configuration: Configuration) -> Callable[[], RestartStrategy]:
+    def value(key: str) -> Any:
+        return configuration.value(f"restart-strategy.exponential-delay.{key}")
+
+    return partial(
+        ExponentialDelay,
+        value("initial-backoff"),
+        value("max-backoff"),
+        value("backoff-multiplier"),
+        value("reset-backoff-threshold"),
+        value("jitter-factor"),
+        value("attempts-before-reset-backoff"),
     )
