@@ -28,7 +28,7 @@ STAGES: Final[tuple[tuple[str, tuple[Rule, ...]], ...]] = (
     ("joins", (push_join_condition, compute_join_keys)),
     ("windows", (window_aggregate, group_window)),
     ("merge again", (merge_projections, push_filter_through_projection, merge_filters)),
-    ("names", (merge_projections, name_columns)),
+    ("names", (merge_projections, push_filter_through_projection, merge_filters, name_columns)),
 )
 
 #: No query needs more rewrites of one node; more means that two rules undo each other.

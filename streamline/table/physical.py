@@ -8,14 +8,14 @@ or is asked for it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from streamline._core.changes import ChangelogMode, RowKind
-from streamline.errors import TableException
+from streamline.errors import TableException, ValidationException
 from streamline.table import logical as L
 from streamline.table import optimized as O
-from streamline.table.expr.nodes import AggCall, Expr, InputRef, input_refs, is_deterministic
+from streamline.table.expr.nodes import AggCall, Expr, InputRef, input_refs, is_deterministic, rewrite
 from streamline.table.planner_config import MiniBatch, PlannerConfig
 from streamline.table.rules.join_conditions import all_of
 from streamline.table.traits import Traits
@@ -200,7 +200,7 @@ class Planner:
         if upsert:
             if by_key and not before:
                 return node
-            return self._normalize(rel, node, None, before)
+            return self._normalize(rel, node, range(len(rel.schema)), None, before)
         kinds = rel.shape.changelog.kinds
         if not before and RowKind.UPDATE_BEFORE in kinds and RowKind.UPDATE_AFTER in kinds:
             return DropUpdateBefore(node.schema, ChangelogMode(kinds - {RowKind.UPDATE_BEFORE}), node)
@@ -216,10 +216,18 @@ class Planner:
             node = WatermarkAssigner(node.schema, node.mode, node, spec)
         return node, RowKind.UPDATE_AFTER in kinds and RowKind.UPDATE_BEFORE not in kinds
 
-    def _normalize(self, rel: L.Scan, node: Node, condition: Expr | None, before: bool) -> Node:
-        keys = rel.shape.primary_key
+    def _normalize(
+        self, rel: L.Scan, node: Node, columns: Sequence[int], condition: Expr | None, before: bool
+    ) -> Node:
+        """The complete changelog of an upsert source, of some of its columns."""
+        place = {old: new for new, old in enumerate(columns)}
+        keys = tuple(place[k] for k in rel.shape.primary_key)
+        if list(columns) != list(range(len(rel.schema))):
+            schema = L.RowSchema(tuple(rel.schema[c] for c in columns))
+            node = Calc(schema, node.mode, node, None, tuple(rel.schema.ref(c) for c in columns))
+        inner = None if condition is None else _placed(condition, place)
         mode = mode_of(frozenset("UD"), before)
-        return ChangelogNormalize(node.schema, mode, self.exchange(node, keys), keys, condition, before)
+        return ChangelogNormalize(node.schema, mode, self.exchange(node, keys), keys, inner, before)
 
     def values(self, rel: L.Values, before: bool, by_key: bool) -> Node:
         return Values(rel.schema, INSERT_ONLY, rel.rows)
@@ -243,16 +251,9 @@ class Planner:
         before: bool,
         by_key: bool,
     ) -> Node:
-        if condition is not None and isinstance(below, L.Scan) and is_deterministic(condition):
-            node, upsert = self._source(below)
-            if upsert and not (input_refs(condition) <= set(below.shape.primary_key)):
-                # The filter decides on complete rows: a row that fails it after it has passed is deleted.
-                node = self._normalize(below, node, condition, before)
-                if all(isinstance(e, InputRef) and e.index == i for i, e in enumerate(exprs)) and len(exprs) == len(
-                    node.schema
-                ):
-                    return node
-                return Calc(schema, node.mode, node, None, exprs)
+        found = self._over_upserts(below, condition, exprs, schema, before, by_key)
+        if found is not None:
+            return found
         keeps_keys = condition is None and any(
             k <= {e.index for e in exprs if isinstance(e, InputRef)} for k in self.traits.keys(below)
         )
@@ -264,10 +265,41 @@ class Planner:
             before_below = before
         node = self.plan(below, before_below, by_key and keeps_keys)
         mode = mode_of(self.traits.changes(below), before_below) if self.traits.changes(below) else node.mode
-        made: Node = Calc(schema, mode, node, condition, exprs)
-        if before_below and not before and RowKind.UPDATE_BEFORE in mode.kinds:
-            return made
-        return made
+        return Calc(schema, mode, node, condition, exprs)
+
+    def _over_upserts(
+        self,
+        below: L.Rel,
+        condition: Expr | None,
+        exprs: tuple[Expr, ...],
+        schema: L.RowSchema,
+        before: bool,
+        by_key: bool,
+    ) -> Node | None:
+        """A projection and filter over an upsert source: it is normalised over the columns that are read.
+
+        Where only columns change that nobody reads, nothing is sent. The filter decides on complete rows: a row that
+        fails it after it has passed is deleted.
+        """
+        if not isinstance(below, L.Scan):
+            return None
+        node, upsert = self._source(below)
+        if not upsert:
+            return None
+        key = set(below.shape.primary_key)
+        on_key = condition is not None and input_refs(condition) <= key
+        if by_key and not before and (condition is None or on_key):
+            return None
+        inside = condition is not None and not on_key and is_deterministic(condition)
+        read = key.union(*(input_refs(e) for e in exprs), input_refs(condition) if condition is not None else ())
+        columns = sorted(read)
+        place = {old: new for new, old in enumerate(columns)}
+        node = self._normalize(below, node, columns, condition if inside else None, before)
+        outside = None if inside or condition is None else _placed(condition, place)
+        moved = tuple(_placed(e, place) for e in exprs)
+        if outside is None and moved == node.schema.refs():
+            return node
+        return Calc(schema, node.mode, node, outside, moved)
 
     def aggregate(self, rel: L.Aggregate, before: bool, by_key: bool) -> Node:
         mini = self.config.mini_batch
@@ -275,9 +307,20 @@ class Planner:
             mini.check()
         node = self.exchange(self.plan(rel.input, True), rel.keys)
         ttl = self.config.state_ttl if rel.state_ttl is None else rel.state_ttl
+        calls = tuple(self._monotonic(c, rel.input) for c in rel.calls)
         return GroupAggregate(
-            rel.schema, self.node_mode(rel, before), node, rel.keys, rel.calls, before, mini, ttl
+            rel.schema, self.node_mode(rel, before), node, rel.keys, calls, before, mini, ttl
         )
+
+    def _monotonic(self, call: AggCall, below: L.Rel) -> AggCall:
+        """MAX of a column that only rises needs no retraction, and no memory of all values; MIN likewise."""
+        wanted = {"MAX": 1, "MIN": -1}.get(call.name, 0)
+        changes = self.traits.changes(below)
+        if not wanted or call.udaf is not None or "U" not in changes or "D" in changes or call.filter is not None:
+            return call
+        if not isinstance(call.args[0], InputRef) or self.traits.rising(below, call.args[0].index) != wanted:
+            return call
+        return replace(call, options=(*call.options, ("monotonic", True)))
 
     def distinct(self, rel: L.Distinct, before: bool, by_key: bool) -> Node:
         node = self.exchange(self.plan(rel.input, True), range(len(rel.schema)))
@@ -347,12 +390,30 @@ class Planner:
 
     def sink(self, rel: L.Sink, before: bool, by_key: bool) -> Node:
         wanted = rel.changelog.kinds
+        self._check_key(rel)
         changes = self.traits.changes(rel.input)
         node = self.plan(rel.input, before=RowKind.UPDATE_BEFORE in wanted and "U" in changes, by_key=_applies_by_key(rel))
         self._check_sink(rel, node)
-        if RowKind.UPDATE_BEFORE not in wanted and RowKind.UPDATE_BEFORE in node.mode.kinds:
-            node = DropUpdateBefore(node.schema, ChangelogMode(node.mode.kinds - {RowKind.UPDATE_BEFORE}), node)
         return Sink(rel.schema, node.mode, node, rel)
+
+    def _check_key(self, sink: L.Sink) -> None:
+        """An upsert sink's key has to be one of the query's, or ON CONFLICT says what happens."""
+        changes = self.traits.changes(sink.input)
+        if not sink.primary_key or not changes or sink.on_conflict or not self.config.require_on_conflict:
+            return
+        keys = self.traits.keys(sink.input)
+        if any(set(k) == set(sink.primary_key) for k in keys):
+            return
+        names = sink.schema.names
+        shown = " or ".join(f"[{', '.join(names[c] for c in sorted(k))}]" for k in keys) or "none"
+        raise ValidationException(
+            f"The query has an upsert key that differs from the primary key of the sink table '{sink.name}'. Primary "
+            f"key: [{', '.join(names[c] for c in sink.primary_key)}], upsert key: {shown}. This can lead to "
+            "non-deterministic results when multiple records with different upsert keys map to the same primary key. "
+            "Please specify an ON CONFLICT clause to define how conflicts should be handled: ON CONFLICT DO DEDUPLICATE "
+            "(update to the latest record, state intensive, since we need to keep the entire history), or ON CONFLICT "
+            "DO ERROR (fail on conflict), or ON CONFLICT DO NOTHING (keep first record)."
+        )
 
     def _check_sink(self, sink: L.Sink, node: Node) -> None:
         wanted = sink.changelog.kinds
@@ -368,6 +429,11 @@ class Planner:
                 f"Table sink '{sink.name}' doesn't support consuming {' and '.join(missing)} changes which is produced "
                 f"by node {_digest(cause)}.{advice}"
             )
+
+
+def _placed(expr: Expr, place: dict[int, int]) -> Expr:
+    """The expression over columns that stand elsewhere."""
+    return rewrite(expr, lambda e: InputRef(place[e.index], e.type, e.name) if isinstance(e, InputRef) else None)
 
 
 def _applies_by_key(sink: L.Sink) -> bool:

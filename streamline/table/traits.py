@@ -163,6 +163,22 @@ class Traits:
         found += [a | frozenset(c + width for c in b) for a in left for b in right]
         return tuple(found)
 
+    # -- monotonicity --------------------------------------------------------------------------------------------
+
+    def rising(self, rel: L.Rel, column: int) -> int:
+        """1 where updates of a row only make the column larger, -1 only smaller, 0 where nothing is known."""
+        match rel:
+            case L.Aggregate(window=None, sets=()) if not self.changes(rel.input) and column >= len(rel.keys):
+                call = rel.calls[column - len(rel.keys)]
+                if call.udaf is None:
+                    return {"COUNT": 1, "MAX": 1, "MIN": -1}.get(call.name, 0)
+                return 0
+            case L.Project():
+                expr = rel.exprs[column]
+                return self.rising(rel.input, expr.index) if isinstance(expr, InputRef) else 0
+            case _:
+                return 0
+
     # -- windows -------------------------------------------------------------------------------------------------
 
     def window(self, rel: L.Rel) -> Window | None:

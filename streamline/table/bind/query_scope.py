@@ -235,6 +235,8 @@ class GroupScope(FromScope):
         if known is not None and known.window_only:
             raise error_at(node, f"OVER clause is necessary for window functions: {known.name}")
         call = self._arguments.aggregate_call(syntax, may_be_empty=self.select.may_be_empty)
+        if call.name == "COUNT" and len(call.args) > 1:
+            raise error_at(node, "We now only support the count of one field. Count a row of them: COUNT(DISTINCT (a, b))")
         return self._added(call, node)
 
     def _added(self, call: AggCall, node: exp.Expression) -> Expr:
@@ -247,7 +249,5 @@ def column_name(node: exp.Expression) -> str | None:
     """The name that a select item has without an alias: of a column or field, else None."""
     if isinstance(node, (exp.Column, exp.Dot)):
         parts = name_of(node)
-        if parts is not None:
-            return parts[-1]
-        return node.args["expression"].name if isinstance(node, exp.Dot) else None
+        return None if parts is None else parts[-1]
     return None

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import sqlglot.expressions as exp
@@ -141,7 +142,8 @@ class SubqueryBinder:
             conditions[0] if conditions else None))
         found = self.rel.schema.ref(width)
         if sub.correlations and sub.aggregated and _is_count(single):
-            return bind_call("COALESCE", (found, Literal(0, t.BIGINT.not_null())))
+            zero = bind_call("COALESCE", (found, Literal(0, t.BIGINT.not_null())))
+            return replace(zero, type=t.BIGINT) if isinstance(zero, Call) else zero
         return found
 
     def _single(self, sub: Bound, node: exp.Expression) -> tuple[Rel, Expr]:

@@ -605,7 +605,9 @@ class Aggregates:
             code = Udaf if call.udaf is not None else _CODE.get(call.name)
             if code is None:
                 raise TableException(f"aggregate function {call.name} is not supported here")
-            made = code(call, retracting, sparse or skips or call.filter is not None)
+            # What only rises needs no retraction: a smaller value never was the maximum.
+            monotonic = ("monotonic", True) in call.options
+            made = code(call, retracting and not monotonic, sparse or skips or call.filter is not None)
             distinct = Distinct(call.args[:1] if call.name in _FIRST_ONLY else call.args) if call.distinct else None
             slots = [*made.slots(), *([distinct.slot()] if distinct else [])]
             self._names.append([f"a{len(self._slots) + i}" for i in range(len(slots))])
@@ -704,7 +706,9 @@ class Aggregates:
 
     def retract(self, w: Writer) -> None:
         """A row is taken back from a group."""
-        for i in range(len(self._codes)):
+        for i, call in enumerate(self._calls):
+            if ("monotonic", True) in call.options:
+                continue
             self._update(w, i, retract=True)
 
     def merge(self, w: Writer, others: Sequence[str]) -> None:
