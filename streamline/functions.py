@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from streamline._core.watermarks import TimestampAssigner, WatermarkGenerator
 from streamline._operators.broadcast import BroadcastContext
@@ -24,7 +24,6 @@ from streamline._operators.runtime_context import (
 from streamline._operators.sink import SinkCallContext
 from streamline._operators.window.call import KeyedStateStore, WindowContext
 from streamline.abc import MetricGroup
-from streamline.connectors.memory import SourceFunctionContext
 from streamline.errors import ValidationException
 
 __all__ = (
@@ -70,6 +69,7 @@ __all__ = (
     "RuntimeContext",
     "SinkFunction",
     "SourceFunction",
+    "SourceFunctionContext",
     "TimeDomain",
     "TimerService",
     "TimestampAssigner",
@@ -539,10 +539,28 @@ class ProcessAllWindowFunction(Function, ABC, Generic[IN, OUT, W]):
 # -- ends ----------------------------------------------------------------------------------------------------------
 
 
+class SourceFunctionContext(Protocol):
+    """What the `run` of a SourceFunction is given."""
+
+    async def collect(self, element: Any) -> None:
+        """Emit a record; waits while the job is behind."""
+        ...
+
+    async def collect_with_timestamp(self, element: Any, timestamp: Any) -> None:
+        """Emit a record with its event time (epoch ms or aware datetime)."""
+        ...
+
+    async def emit_watermark(self, timestamp: int) -> None:
+        """Say that event time has reached `timestamp` (epoch ms)."""
+        ...
+
+    async def mark_as_temporarily_idle(self) -> None:
+        """Say that nothing will come for a while; the next record takes it back."""
+        ...
+
+
 class SourceFunction(Function, ABC, Generic[OUT]):
     """Brings records into the job: for sources without positions; with them, subclass `streamline.abc.Source`."""
-
-    SourceContext: ClassVar = SourceFunctionContext
 
     @abstractmethod
     def run(self, ctx: SourceFunctionContext) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import repeat
 from typing import Any, Final
 
@@ -25,7 +25,7 @@ class Invoker:
     timestamp are set for every record by the loop itself.
     """
 
-    __slots__ = ("_call", "_ctx", "_held", "_kinds", "_sides", "_style")
+    __slots__ = ("_call", "_ctx", "_held", "_kinds", "_rest", "_sides", "_style")
 
     def __init__(
         self,
@@ -41,6 +41,8 @@ class Invoker:
         self._ctx = ctx
         self._sides = sides
         self._kinds = kinds or Kinds((list,))
+        #: The records of the batch that are not worked on yet.
+        self._rest: Iterator[Any] = iter(())
         #: Results of timers, until the watermark that caused them goes on.
         self._held = Held(sides)
 
@@ -49,11 +51,11 @@ class Invoker:
     async def batch(self, batch: Batch, keys: Sequence[Any] | None, out: Output) -> None:
         """Call it for all records; `keys` are theirs, None where the stream is not keyed."""
         values = batch.values
-        rest = iter(values)
+        self._rest = iter(values)
         try:
-            done = self._now(batch, keys, rest)
+            done = self._now(batch, keys)
         except Exception as e:
-            i = note_position(e, values, rest)
+            i = note_position(e, values, self._rest)
             if keys is not None:
                 note_value(e, keys[i], "key")
             raise
@@ -65,9 +67,9 @@ class Invoker:
         else:
             await self._later(done, batch, keys, out)
 
-    def _now(self, batch: Batch, keys: Sequence[Any] | None, rest: Iterable[Any]) -> Batch | list[Any] | None:
+    def _now(self, batch: Batch, keys: Sequence[Any] | None) -> Batch | list[Any] | None:
         """What can be had at once: the results; a list of raw results that have to wait; None: nothing was called."""
-        call, ctx, timestamps = self._call, self._ctx, batch.timestamps
+        call, ctx, timestamps, rest = self._call, self._ctx, batch.timestamps, self._rest
         store: Any = ctx.store
         by: Iterable[Any] = _NOTHING if keys is None else keys
         stamps: Iterable[Any] = _NOTHING if timestamps is None else timestamps
@@ -95,9 +97,10 @@ class Invoker:
             return raw
         several, ctx = kinds.several, self._ctx
         store: Any = ctx.store
+        self._rest = iter(batch.values)  # iterators run now: an error is about the record they come from
         parts = [
             [*r] if type(r) in several else () if r is None else (r,)
-            for store.key, ctx.current_timestamp, r in zip(by, stamps, raw)
+            for store.key, ctx.current_timestamp, r, _ in zip(by, stamps, raw, self._rest)
         ]
         return spread(parts, batch.timestamps)
 
