@@ -6,15 +6,13 @@ two forms are the same costs nothing: its source is the value's own.
 
 from __future__ import annotations
 
-import dataclasses
 import decimal
+import inspect
 import struct
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, Final
-
-import msgspec
 
 from streamline._core import types as t
 from streamline._core.changes import Row
@@ -395,9 +393,8 @@ def constructor(
 
 def _positional(cls: Any, names: list[str]) -> bool:
     """Whether the constructor takes just these fields by position, in this order."""
-    if issubclass(cls, msgspec.Struct):
-        return not cls.__struct_config__.kw_only and list(cls.__struct_fields__) == names
-    if dataclasses.is_dataclass(cls):
-        given = dataclasses.fields(cls)
-        return [f.name for f in given if f.init and not f.kw_only] == names
-    return issubclass(cls, tuple) and list(getattr(cls, "_fields", ())) == names
+    try:
+        parameters = list(inspect.signature(cls).parameters.values())
+    except (TypeError, ValueError):
+        return False
+    return [p.name for p in parameters] == names and all(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters)

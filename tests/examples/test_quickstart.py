@@ -32,7 +32,7 @@ def test_the_readme_runs(request: pytest.FixtureRequest, capsys: pytest.CaptureF
     """The program that the README shows, as it stands there."""
     text = (request.config.rootpath / "README.md").read_text(encoding="utf-8")
     program = next(block for block in text.split("```python\n")[1:] if "asyncio.run(main())" in block).split("```")[0]
-    exec(compile(program, "README.md", "exec"), {"__name__": "readme"})
+    exec(compile(program, "README.md", "exec", dont_inherit=True), {"__name__": "readme"})
     assert sorted(capsys.readouterr().out.splitlines()) == [
         "ann: 1 until 12:00:20",
         "ann: 2 until 12:00:10",
