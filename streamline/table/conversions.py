@@ -292,9 +292,11 @@ def _composite_in(declared: DataType, derived: DataType | None, column: str) -> 
 
 
 def field_source(record: str, cls: Any, name: str) -> str:
-    """Source of a field of an object of a class: an item of a TypedDict, else an attribute."""
+    """Source of a field of an object of a class: an item of a TypedDict or NamedTuple, else an attribute."""
     if is_typed_dict(cls):
         return f"{record}[{name!r}]"
+    if isinstance(cls, type) and issubclass(cls, tuple) and name in getattr(cls, "_fields", ()):
+        return f"{record}[{cls._fields.index(name)}]"
     return f"{record}.{name}" if name.isidentifier() else f"getattr({record}, {name!r})"
 
 

@@ -53,8 +53,11 @@ def _aligned(operand: Expr, common: DataType) -> Expr:
     type_ = operand.type
     if is_null_literal(operand):
         return Literal(None, common.null())
-    if type_.root == "DECIMAL" and common.is_approximate:
-        return cast(operand, t.DOUBLE)
+    if common.is_approximate:
+        if type_.root == "DECIMAL":
+            return cast(operand, t.DOUBLE)
+        if isinstance(operand, Literal) and type_.is_integer and operand.value == float(operand.value):
+            return Literal(float(operand.value), t.DOUBLE.not_null())  # CPython compares two floats faster
     if type_.is_numeric or type_.is_character or type_.is_binary:
         # Python compares ints, decimals and floats by value, texts and bytes by content.
         return cast(operand, common) if common.is_temporal else operand
