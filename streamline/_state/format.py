@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from importlib import metadata
 from typing import Any, Final, Literal
 
 import msgspec
 
+from streamline._core.version import VERSION
 from streamline._state.snapshot import SubtaskSnapshot
 from streamline.errors import CheckpointException
 
@@ -22,10 +22,7 @@ __all__ = ("FORMAT", "MANIFEST", "Manifest", "OperatorEntry", "PartEntry", "Shar
 #: Version of the files' layout; a program reads its own and all earlier ones.
 FORMAT: Final = 1
 MANIFEST: Final = "MANIFEST"
-try:
-    WRITER = f"streamline {metadata.version('streamline')}"
-except metadata.PackageNotFoundError:  # run from its source
-    WRITER = "streamline"
+WRITER: Final = f"streamline {VERSION}"
 _MAGIC: Final = b"streamline state\x00"
 _HEAD: Final = "streamline checkpoint"
 
