@@ -151,11 +151,13 @@ class Checkpointing:
         self._kept: Checkpoint | None = None
         self._program: Sequence[Target] = ()
         self._restored_once = False
+        self._from_store = False
         self._members: dict[_Key, Member] = {}
         self._sources: Sequence[SourceMember] = ()
         self._spawn: Callable[[Callable[[], Awaitable[None]], str], None] | None = None
         self._fail: Callable[[BaseException], None] | None = None
         self._captures: dict[tuple[_Key, int], Snapshots] = {}
+        self._last_captured: dict[_Key, int] = {}
         self._saving: dict[_Key, anyio.Event] = {}
         self._targets: dict[int, tuple[str, Files | None]] = {}
         self._alarm: TimerHandle | None = None
@@ -212,6 +214,7 @@ class Checkpointing:
         if self._store is None:
             return None
         found = await self._store.latest()
+        self._from_store = found is not None
         if found is None:
             _log.info("job %s starts anew: no checkpoint in %s", self._job_name, self._store.location)
         return found
@@ -257,6 +260,7 @@ class Checkpointing:
         for capture in self._captures.values():
             capture.discard()
         self._captures.clear()
+        self._last_captured.clear()
         self._saving.clear()
         if self._alarm is not None:
             self._alarm.cancel()
@@ -276,7 +280,7 @@ class Checkpointing:
             "cancelled": self._options.retain_on_cancellation,
             "failed": self._options.retain_on_failure,
         }[outcome]
-        if self._store is not None and not keep and self.coordinator.statistics.completed:
+        if self._store is not None and not keep and (self.coordinator.statistics.completed or self._from_store):
             await self._store.delete_all()
 
     # -- what tasks say ------------------------------------------------------------------------------------------
@@ -288,6 +292,7 @@ class Checkpointing:
             capture.discard()  # aborted meanwhile, or not ours
             return
         self._captures[key, n] = capture
+        self._last_captured[key] = n
         before, done = self._saving.get(key), anyio.Event()
         self._saving[key] = done
         self._spawn(partial(self._save, key, n, capture, before, done), f"checkpoint {n} of {key}")
@@ -317,7 +322,8 @@ class Checkpointing:
 
     def final_id(self, member: Member) -> int:
         """The first checkpoint that will hold what a task ends with."""
-        return self.coordinator.final_id(_key(member))
+        key = _key(member)
+        return self.coordinator.final_id(key, self._last_captured.get(key, 0))
 
     def ended(self, member: Member, capture: Snapshots | None) -> None:
         """A task has ended, with this state; it waits for `release`."""

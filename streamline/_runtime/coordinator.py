@@ -222,9 +222,9 @@ class Checkpoints:
         """The id of the checkpoint that is triggered next."""
         return self._next_id
 
-    def final_id(self, task: Task) -> int:
-        """The first checkpoint that will hold what the subtask ends with."""
-        open_ = [n for n, p in self._pending.items() if task in p.waiting]
+    def final_id(self, task: Task, captured: int = 0) -> int:
+        """The first checkpoint that will hold what the subtask ends with: one after `captured`, its last capture."""
+        open_ = [n for n, p in self._pending.items() if task in p.waiting and n > captured]
         return min(open_, default=self._next_id)
 
     def savepoint(self, checkpoint_id: int) -> Savepoint | None:

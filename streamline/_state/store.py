@@ -22,6 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar, final
 
+import anyio
 import anyio.to_thread
 
 from streamline._state.files import Files, files_at, missing
@@ -100,6 +101,7 @@ class CheckpointStore:
         #: Folders that a crashed run has not completed.
         self._garbage: list[str] = []
         self._known = False
+        self._tidying = anyio.Lock()
 
     @property
     def location(self) -> str:
@@ -122,14 +124,9 @@ class CheckpointStore:
 
         Never fails: what cannot be deleted stays, and the log says so.
         """
-        await self._learn()
-        for folder in self._garbage:
-            await drop(self.files, folder)
-        self._garbage = []
-        old, self._complete = self._complete[: -self._retained], self._complete[-self._retained :]
-        for folder in old:
-            await drop(self.files, folder)
-            self._needs.pop(folder, None)
+        async with self._tidying:
+            await self._learn()
+            await self._let_go(self._retained)
 
     async def sweep_shared(self, keep: Iterable[str]) -> None:
         """Delete shared files that neither `keep` nor a complete checkpoint names. Never fails."""
@@ -144,31 +141,40 @@ class CheckpointStore:
 
     async def delete_all(self) -> None:
         """Delete all checkpoints of the job (not its savepoints). Never fails."""
-        await self._learn()
-        for folder in self._complete:
-            await drop(self.files, folder)
-        self._complete, self._needs = [], {}
+        async with self._tidying:
+            await self._learn()
+            await self._let_go(0)
         await self.sweep_shared(())
+
+    async def _let_go(self, kept: int) -> None:
+        # One by one, and struck off when it is done: a job that ends cancels this at any point.
+        while self._garbage:
+            await drop(self.files, self._garbage[0])
+            del self._garbage[0]
+        while len(self._complete) > kept:
+            await drop(self.files, self._complete[0])
+            self._needs.pop(self._complete.pop(0), None)
 
     async def _learn(self) -> None:
         """What earlier runs have left. Only what is seen now is ever deleted: another run may be writing beside us."""
         if self._known:
             return
-        self._known = True
-        found = []
+        found, garbage = [], []
         for _, folder in await self.folders():
             if folder in self._complete:
                 continue
             try:
                 manifest = await in_thread(_read_manifest, self.files.within(folder))
             except _Incomplete:
-                self._garbage.append(folder)
+                garbage.append(folder)
             except CheckpointException:
                 found.append(folder)  # damaged: goes when its turn comes
             else:
                 found.append(folder)
                 self._needs[folder] = _needs(manifest)
-        self._complete = found + self._complete
+        self._complete = [f for f in found if f not in self._complete] + self._complete
+        self._garbage += garbage
+        self._known = True
 
     # -- reading -------------------------------------------------------------------------------------------------
 
