@@ -116,7 +116,7 @@ class RowEncoder(Protocol):
         template: Python source of an object that holds a row, with `{0}`, `{1}`, … for the values of the fields in the
             inner form, each used once.
         namespace: what the names in the template stand for.
-        encode: the bytes of such an object.
+        encode: the bytes of such an object; None for a record without a value.
     """
 
     @property
@@ -124,7 +124,7 @@ class RowEncoder(Protocol):
     @property
     def namespace(self) -> Mapping[str, Any]: ...
     @property
-    def encode(self) -> Callable[[Any], bytes]: ...
+    def encode(self) -> Callable[[Any], bytes | None]: ...
 
 
 class FormatFactory(ABC):
