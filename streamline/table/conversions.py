@@ -295,8 +295,9 @@ def field_source(record: str, cls: Any, name: str) -> str:
     """Source of a field of an object of a class: an item of a TypedDict or NamedTuple, else an attribute."""
     if is_typed_dict(cls):
         return f"{record}[{name!r}]"
-    if isinstance(cls, type) and issubclass(cls, tuple) and name in getattr(cls, "_fields", ()):
-        return f"{record}[{cls._fields.index(name)}]"
+    fields: tuple[str, ...] = getattr(cls, "_fields", ()) if isinstance(cls, type) and issubclass(cls, tuple) else ()
+    if name in fields:
+        return f"{record}[{fields.index(name)}]"
     return f"{record}.{name}" if name.isidentifier() else f"getattr({record}, {name!r})"
 
 
