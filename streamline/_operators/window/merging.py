@@ -39,22 +39,18 @@ class MergingWindows:
     def add(self, window: Any, on_merge: OnMerge) -> Any:
         """Add a window; gives the one that it is part of now, which may be itself."""
         mapping = self.mapping
-        result, merged_new = window, False
-        groups = self._assigner.merge_windows([*mapping, window])
-        for merged, parts in groups:
+        if window in mapping:  # open windows never overlap, so it merges with nothing
+            return window
+        result = window
+        for merged, parts in self._assigner.merge_windows([*mapping, window]):
+            if window in parts:
+                result = merged
             before = [w for w in parts if w in mapping]
-            if window in parts and window not in mapping:
-                merged_new = True
-                result = merged
-            elif window in parts:
-                result = merged
             if not before:
                 continue
-            state_window = mapping[before[0]]
-            others = [s for s in (mapping.pop(w) for w in before) if s != state_window]
-            mapping[merged] = state_window
+            states = [mapping.pop(w) for w in before]
+            mapping[merged] = states[0]
             if before != [merged]:
-                on_merge(merged, before, state_window, others)
-        if result == window and not merged_new and window not in mapping:
-            mapping[window] = window
+                on_merge(merged, before, states[0], states[1:])
+        mapping.setdefault(result, result)
         return result
