@@ -23,6 +23,13 @@ __all__ = ("Arithmetic", "Negate")
 _INTERVAL: Final = "<DATETIME_INTERVAL>"
 
 
+_EXACT: Final = {
+    "+": ("add", numbers.decimal_add),
+    "-": ("subtract", numbers.decimal_subtract),
+    "*": ("multiply", numbers.decimal_multiply),
+}
+
+
 class Arithmetic(ScalarFunction):
     """A binary operator over numbers."""
 
@@ -124,12 +131,8 @@ class Arithmetic(ScalarFunction):
         return f"({a} {self.name} {b})"
 
     def _emit_decimal(self, call: Call, em: Emitter, a: str, b: str) -> str:
-        function = {
-            "+": numbers.decimal_add,
-            "-": numbers.decimal_subtract,
-            "*": numbers.decimal_multiply,
-        }[self.name]
-        text = f"{em.cached(function, lambda: function, f'decimal_{function.__name__}')}({a}, {b})"
+        word, function = _EXACT[self.name]
+        text = f"{em.cached(('decimal', word), lambda: function, f'decimal_{word}')}({a}, {b})"
         x, y = (as_decimal(o.type) for o in call.operands)
         return text if self._exact(x, y, call.type) else decimal_result(em, call.type, text, self.name)
 
@@ -255,7 +258,13 @@ class Remainder(Arithmetic):
         self._infix = infix
 
     def supported(self) -> Sequence[str]:
-        return super().supported() if self._infix else [f"{self.name}(<NUMERIC>, <NUMERIC>)"]
+        kind = "<EXACT_NUMERIC>"
+        return [f"{kind} {self.name} {kind}" if self._infix else f"{self.name}({kind}, {kind})"]
+
+    def _bind_numbers(self, a: Expr, b: Expr) -> Expr:
+        if a.type.is_approximate or b.type.is_approximate:
+            raise self.cannot_apply((a, b))
+        return super()._bind_numbers(a, b)
 
     def call_text(self, types: Iterable[DataType]) -> str:
         return super().call_text(types) if self._infix else ScalarFunction.call_text(self, types)
@@ -277,8 +286,6 @@ class Remainder(Arithmetic):
         return -min(most, max(0, -a)), min(most, max(0, b))
 
     def _emit_plain(self, call: Call, em: Emitter, a: str, b: str) -> str:
-        if not call.type.is_integer:
-            return em.call(numbers.float_remainder, a, b)
         divisor = call.operands[1]
         if not isinstance(divisor, Literal) or divisor.value <= 0:
             return em.call(numbers.int_remainder, a, b)
@@ -322,7 +329,10 @@ class Negate(ScalarFunction):
         text = f"(-{em.value(call.operands[0])})"
         if call.type.is_integer and self.bounds(call) is None:
             return integer_result(em, call.type.root, text)
-        return text if call.type.root != "DECIMAL" else f"{em.value(call.operands[0])}.copy_negate()"
+        if call.type.root == "DECIMAL":
+            negate = em.cached(("decimal", "-/1"), lambda: numbers.decimal_negate, "decimal_negate")
+            return f"{negate}({em.value(call.operands[0])})"
+        return text
 
 
 class Positive(Negate):

@@ -293,7 +293,7 @@ def _to_text(source: DataType, context: EvalContext) -> Convert:
         case "DATE":
             return temporal.format_date
         case "TIME":
-            return lambda x: temporal.format_time(x, precision)
+            return lambda x: temporal.time_text(x, precision)
         case "TIMESTAMP":
             return lambda x: temporal.format_timestamp(x, precision)
         case "TIMESTAMP_LTZ":

@@ -220,8 +220,8 @@ define("SPLIT", ["CHARACTER CHARACTER"], t.array(t.STRING), helper=strings.split
 
 # -- encodings ---------------------------------------------------------------------------------------------------
 
-define("FROM_BASE64", ["CHARACTER"], t.STRING, helper=strings.from_base64)
-define("TO_BASE64", ["CHARACTER"], t.STRING, helper=strings.to_base64)
+define("FROM_BASE64", ["STRING"], t.STRING, helper=strings.from_base64)
+define("TO_BASE64", ["STRING"], t.STRING, helper=strings.to_base64)
 define("ENCODE", ["CHARACTER CHARACTER"], t.BYTES, helper=strings.encode)
 define("DECODE", ["BINARY CHARACTER"], t.STRING, helper=strings.decode)
 define("URL_ENCODE", ["CHARACTER"], t.STRING, helper=strings.url_encode, nullable=True, null_literal=True)
@@ -256,7 +256,8 @@ def _is(test: str) -> Callable[..., str]:
     def code(em: Emitter, call: Call, x: str) -> str:
         operand = call.operands[0]
         if operand.type.is_numeric:
-            return f"({x} is not None)" if test == "decimal" else "False"
+            counts = test == "decimal" or (test == "isdecimal" and operand.type.is_integer)
+            return f"({x} is not None)" if counts else "False"
         if test == "decimal":
             return em.call(is_decimal_text, x)
         return f"({x} or '').{test}()" if em.can_be_null(operand) else f"{x}.{test}()"

@@ -96,8 +96,7 @@ class Extract(ScalarFunction):
         if unit in calendar.DAY_FIELDS:
             return self._of_day(em, unit, f"{nanos} // {temporal.DAY}")
         size = calendar.UNIT_NANOS[unit]
-        # Below the second the field holds the seconds too, as SQL has it.
-        around = {"HOUR": 24, "MINUTE": 60, "SECOND": 60}.get(unit, 60 * temporal.SECOND // size)
+        around = {"HOUR": 24, "MINUTE": 60, "SECOND": 60}.get(unit, temporal.SECOND // size)
         return f"({nanos} // {size} % {around})"
 
     @staticmethod
@@ -131,7 +130,7 @@ _INTERVAL_SIZES: Final = {
     "SECOND": 1000,
     "MILLISECOND": 1,
 }
-_INTERVAL_AROUND: Final = {"HOUR": 24, "MINUTE": 60, "SECOND": 60, "MILLISECOND": 60000}
+_INTERVAL_AROUND: Final = {"HOUR": 24, "MINUTE": 60, "SECOND": 60, "MILLISECOND": 1000}
 
 EXTRACT = register(Extract())
 

@@ -163,7 +163,7 @@ def text_to_decimal(text: str, precision: int, unit: Decimal, limit: Decimal) ->
     value: Decimal | None = None
     if precision <= 18 and len(text.encode()) <= 18:
         match = _SHORT_DECIMAL.fullmatch(text)
-        if match is not None and text:
+        if match is not None and text.strip(" \n\t") not in ("", "+", "-"):
             sign, whole, fraction, exponent = match.groups()
             digits = (whole or "") + (fraction or "")
             power = int(exponent) if exponent and exponent.strip("+-") else 0

@@ -37,18 +37,17 @@ def double_floor(x: float) -> float:
 
 def double_round(x: float, places: int) -> float:
     """Rounded half away from zero, judged by the shortest decimal digits of x."""
-    if not math.isfinite(x):
+    if not math.isfinite(x) or (places >= 0 and abs(x) >= 1 << 53) or places > 400:
         return x
-    if places > 400:
-        return x
-    return float(Decimal(repr(float(x))).quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP, _CONTEXT))
+    # Adding zero takes the sign off a zero.
+    return float(Decimal(repr(float(x))).quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP, _CONTEXT)) + 0.0
 
 
 def double_truncate(x: float, places: int) -> float:
     """Cut toward zero."""
-    if not math.isfinite(x) or places > 400:
+    if not math.isfinite(x) or (places >= 0 and abs(x) >= 1 << 53) or places > 400:
         return x
-    return float(Decimal(repr(float(x))).quantize(Decimal(1).scaleb(-places), ROUND_DOWN, _CONTEXT))
+    return float(Decimal(repr(float(x))).quantize(Decimal(1).scaleb(-places), ROUND_DOWN, _CONTEXT)) + 0.0
 
 
 def int_round(x: int, places: int) -> int:
@@ -72,12 +71,13 @@ def int_truncate(x: int, places: int) -> int:
 def decimal_round(x: Decimal, places: int, unit: Decimal) -> Decimal:
     """Rounded half away from zero to so many places, in the scale of `unit`."""
     rounded = x.quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP, _CONTEXT)
-    return rounded.quantize(unit, ROUND_HALF_UP, _CONTEXT)
+    return _CONTEXT.plus(rounded.quantize(unit, ROUND_HALF_UP, _CONTEXT))
 
 
 def decimal_cut(x: Decimal, places: int, unit: Decimal) -> Decimal:
     """Cut toward zero to so many places, in the scale of `unit`."""
-    return x.quantize(Decimal(1).scaleb(-places), ROUND_DOWN, _CONTEXT).quantize(unit, ROUND_DOWN, _CONTEXT)
+    cut = x.quantize(Decimal(1).scaleb(-places), ROUND_DOWN, _CONTEXT)
+    return _CONTEXT.plus(cut.quantize(unit, ROUND_DOWN, _CONTEXT))
 
 
 _ONE: Final = Decimal(1)
@@ -85,7 +85,7 @@ _ONE: Final = Decimal(1)
 
 def decimal_ceil(x: Decimal) -> Decimal:
     """The smallest whole number not below x, of scale 0."""
-    return x.quantize(_ONE, ROUND_CEILING, _CONTEXT)
+    return _CONTEXT.plus(x.quantize(_ONE, ROUND_CEILING, _CONTEXT))
 
 
 def decimal_floor(x: Decimal) -> Decimal:

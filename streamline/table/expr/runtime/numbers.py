@@ -15,12 +15,12 @@ __all__ = (
     "decimal_fit",
     "decimal_limit",
     "decimal_multiply",
+    "decimal_negate",
     "decimal_remainder",
     "decimal_subtract",
     "decimal_unit",
     "float32",
     "float_divide",
-    "float_remainder",
     "int_divide",
     "int_remainder",
     "wrap8",
@@ -34,9 +34,20 @@ _EXACT: Final = Context(prec=120, rounding=ROUND_HALF_UP)
 # Flink divides to 38 significant digits and rounds to the result's scale after that.
 _QUOTIENT: Final = Context(prec=38, rounding=ROUND_HALF_UP)
 
+#: Sum and difference of decimals, exact; the scale is the greater of the two.
 decimal_add = _EXACT.add
 decimal_subtract = _EXACT.subtract
-decimal_multiply = _EXACT.multiply
+#: The negative of a decimal; zero stays without a sign, as DECIMAL has no -0.
+decimal_negate = _EXACT.minus
+
+_multiply_add = _EXACT.fma
+_ZERO: Final = Decimal(0)
+
+
+def decimal_multiply(a: Decimal, b: Decimal) -> Decimal:
+    """The exact product."""
+    # A product of zero and a negative number is -0; adding zero takes the sign off, at no cost.
+    return _multiply_add(a, b, _ZERO)
 
 
 def decimal_unit(scale: int) -> Decimal:
@@ -51,7 +62,11 @@ def decimal_limit(precision: int, scale: int) -> Decimal:
 
 def decimal_fit(value: Decimal, unit: Decimal, limit: Decimal) -> Decimal | None:
     """The number rounded half up to the unit's scale, None where it has too many digits."""
+    if not -limit < value < limit:
+        return None
     value = _EXACT.quantize(value, unit)
+    if not value:
+        return value.copy_abs()
     return value if -limit < value < limit else None
 
 
@@ -79,7 +94,7 @@ def decimal_remainder(a: Decimal, b: Decimal, unit: Decimal, limit: Decimal) -> 
 
 def decimal_truncate(value: Decimal, unit: Decimal) -> Decimal:
     """The number cut toward zero to the unit's scale."""
-    return value.quantize(unit, ROUND_DOWN, _EXACT)
+    return _EXACT.plus(value.quantize(unit, ROUND_DOWN, _EXACT))
 
 
 def wrap8(x: int) -> int:
@@ -146,11 +161,3 @@ def float_divide(a: float, b: float) -> float:
         return math.copysign(math.inf, a) * math.copysign(1.0, b)
     except OverflowError:
         return float(a) / float(b)
-
-
-def float_remainder(a: float, b: float) -> float:
-    """Remainder with the sign of the dividend, NaN where there is none."""
-    try:
-        return math.fmod(a, b)
-    except ValueError:
-        return math.nan

@@ -181,22 +181,23 @@ def str_to_map(text: str, pairs: re.Pattern[str] | None, values: re.Pattern[str]
 # -- encodings ---------------------------------------------------------------------------------------------------
 
 
-def from_base64(text: str) -> str:
+def from_base64(text: str | bytes) -> str:
     """The UTF-8 text that is encoded in base 64.
 
     Raises:
         TableException: for other characters.
     """
+    encoded = text.encode() if isinstance(text, str) else text
     try:
-        data = base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
+        data = base64.b64decode(encoded + b"=" * (-len(encoded) % 4), validate=True)
     except (binascii.Error, ValueError) as e:
-        raise TableException(f"Illegal base64 text '{text}': {e}") from None
+        raise TableException(f"Illegal base64 text {text!r}: {e}") from None
     return data.decode("utf-8", "replace")
 
 
-def to_base64(text: str) -> str:
-    """The UTF-8 text encoded in base 64."""
-    return base64.b64encode(text.encode()).decode()
+def to_base64(text: str | bytes) -> str:
+    """The UTF-8 text, or the bytes, encoded in base 64."""
+    return base64.b64encode(text.encode() if isinstance(text, str) else text).decode()
 
 
 _CHARSETS: Final = {"UTF-16": "utf-16-be"}
@@ -285,18 +286,14 @@ def parse_url(url: str, part: str, key: str | None = None) -> str | None:
 
 
 def inet_aton(text: str) -> int | None:
-    """The number of an IPv4 address; a short one's last part fills the rest. None where it is none."""
+    """The number of an IPv4 address; of a short one the last part is the last byte. None where it is none."""
     parts = text.split(".")
     if not 1 <= len(parts) <= 4 or not all(p.isascii() and p.isdigit() for p in parts):
         return None
-    numbers = [int(p) for p in parts]
-    *head, last = numbers
-    if any(n > 255 for n in head) or last >= 256 ** (5 - len(parts)):
-        return None
-    value = 0
-    for n in head:
-        value = value * 256 + n
-    return int(value * 256 ** (5 - len(parts)) + last)
+    *head, last = (int(p) for p in parts)
+    if any(n > 255 for n in (*head, last)):
+        return last if not head and last <= 0xFFFFFFFF else None
+    return sum(n << shift for n, shift in zip(head, (24, 16, 8))) + last
 
 
 def inet_ntoa(number: int) -> str | None:

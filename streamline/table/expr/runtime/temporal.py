@@ -27,6 +27,7 @@ __all__ = (
     "parse_time",
     "parse_timestamp",
     "precision_unit",
+    "time_text",
     "to_instant",
     "to_local",
     "truncate",
@@ -156,6 +157,15 @@ def format_time(millis: int, precision: int = 0) -> str:
     return f"{minute // 60:02d}:{minute % 60:02d}:{second:02d}{_fraction(rest * MS, precision)}"
 
 
+def time_text(millis: int, precision: int = 0) -> str:
+    """A TIME as CAST writes it: of a fraction only as many digits as it needs, one at least."""
+    text = format_time(millis, min(precision, 3))
+    if not precision:
+        return text
+    short = text.rstrip("0")
+    return short + "0" if short.endswith(".") else short
+
+
 def format_timestamp(nanos: int, precision: int = 3) -> str:
     """A TIMESTAMP as text, with that many digits after the seconds."""
     day, rest = divmod(nanos, DAY)
@@ -208,7 +218,8 @@ def parse_time(text: str) -> int | None:
     if match is None or not text.isascii():
         return None
     hour, minute, second = (int(g or 0) for g in match.groups()[:3])
-    millis = int((match[4] or "0")[:3].ljust(3, "0"))
+    fraction = match[4] or ""
+    millis = int(fraction[:3].ljust(3, "0")) + (fraction[3:4] >= "5")
     if match[5]:
         sign = 1 if match[5] == "+" else -1
         hour += sign * int(match[6])

@@ -44,7 +44,9 @@ def epoch_to_nanos(value: float, precision: int) -> int | None:
     """A number of seconds (precision 0), milliseconds (3), … since 1970 in nanoseconds, None where out of range."""
     if value != value or abs(value) > 1e25:
         return None
-    nanos = int(value * 10 ** (9 - precision)) if isinstance(value, int) else int(value * 10 ** (9 - precision) // 1)
+    # Of a number with a fraction whole milliseconds count, cut toward zero; a precision beyond 3 keeps more.
+    fine = max(3, precision)
+    nanos = int(value * 10 ** (fine - precision)) * 10 ** (9 - fine)
     return nanos if FIRST_MILLIS <= nanos // MS <= LAST_MILLIS else None
 
 
