@@ -30,7 +30,10 @@ def _acks(value: Any) -> int | str:
 
 
 def _compression(value: Any) -> str | None:
-    return None if str(value).lower() == "none" else str(value).lower()
+    name = str(value).lower()
+    if name not in ("none", "gzip", "snappy", "lz4", "zstd"):
+        raise ValueError("none, gzip, snappy, lz4 or zstd is expected")
+    return None if name == "none" else name
 
 
 def _isolation(value: Any) -> str:
