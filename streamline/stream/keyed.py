@@ -189,6 +189,10 @@ class KeyedStream(DataStream[T], Generic[T]):
             if node.id in seen or node.event_time != "no":
                 continue
             seen.add(node.id)
+            conversion = dict(node.options).get("conversion")
+            if conversion is not None:  # what a table has made of its inputs' event time is the table's affair
+                found.append(str(conversion))
+                continue
             above = [e.source for e in graph.inputs(node.id)]
             if not any(graph.nodes[s].event_time == "no" for s in above):
                 found.append(node.name)

@@ -129,7 +129,9 @@ class StreamHost:
             before: nodes that were there before: where none was added, the objects are another stream's.
         """
         if attached.node not in before:
-            self.graph.update(attached.node, output_type=element_type)
+            node = self.graph.nodes[attached.node]
+            options = (*node.options, ("conversion", what))
+            self.graph.update(attached.node, name=what, output_type=element_type, options=options)
         self.env.note_conversion(attached.node, what)
         return DataStream(self.env, [Origin(attached.node, attached.side)], element_type)
 

@@ -66,27 +66,27 @@ class Expression(TextFunctions, ValueFunctions):
 
     def is_equal(self, other: Any) -> Self:
         """`==`"""
-        return self == other
+        return self._node(nodes.EQ, "equals", other)
 
     def is_not_equal(self, other: Any) -> Self:
         """`!=`"""
-        return self != other
+        return self._node(nodes.NEQ, "notEquals", other)
 
     def is_less(self, other: Any) -> Self:
         """`<`"""
-        return self < other
+        return self._node(nodes.LT, "lessThan", other)
 
     def is_less_or_equal(self, other: Any) -> Self:
         """`<=`"""
-        return self <= other
+        return self._node(nodes.LTE, "lessThanOrEqual", other)
 
     def is_greater(self, other: Any) -> Self:
         """`>`"""
-        return self > other
+        return self._node(nodes.GT, "greaterThan", other)
 
     def is_greater_or_equal(self, other: Any) -> Self:
         """`>=`"""
-        return self >= other
+        return self._node(nodes.GTE, "greaterThanOrEqual", other)
 
     def between(self, lower_bound: Any, upper_bound: Any) -> Self:
         """Whether the value is in a range, bounds included."""
@@ -216,23 +216,23 @@ class Expression(TextFunctions, ValueFunctions):
 
     def plus(self, other: Any) -> Self:
         """`+`"""
-        return self + other
+        return self._call("$PLUS", other, text="plus")
 
     def minus(self, other: Any) -> Self:
         """`-`"""
-        return self - other
+        return self._node(nodes.Sub, "minus", other)
 
     def times(self, other: Any) -> Self:
         """`*`"""
-        return self * other
+        return self._node(nodes.Mul, "times", other)
 
     def divided_by(self, other: Any) -> Self:
         """`/`"""
-        return self / other
+        return self._node(nodes.Div, "divide", other)
 
     def mod(self, other: Any) -> Self:
         """`%`"""
-        return self % other
+        return self._node(nodes.Mod, "mod", other)
 
     # -- types and names -----------------------------------------------------------------------------------------
 

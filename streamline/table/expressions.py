@@ -157,17 +157,17 @@ def _given(*args: Any) -> tuple[Any, ...]:
 
 def and_(predicate0: Any, predicate1: Any, *predicates: Any) -> Expression:
     """AND of conditions."""
-    result = lit(predicate0) & predicate1
-    for p in predicates:
-        result = result & p
+    result = lit(predicate0)
+    for p in (predicate1, *predicates):
+        result = result & lit(p)
     return result
 
 
 def or_(predicate0: Any, predicate1: Any, *predicates: Any) -> Expression:
     """OR of conditions."""
-    result = lit(predicate0) | predicate1
-    for p in predicates:
-        result = result | p
+    result = lit(predicate0)
+    for p in (predicate1, *predicates):
+        result = result | lit(p)
     return result
 
 

@@ -26,8 +26,8 @@ def merged_like(table: CatalogTable, base: CatalogTable, like: s.LikeClause) -> 
         "WATERMARKS": "INCLUDING",
     }
     for option in like.options:
-        for feature in strategy if option.feature == "ALL" else (option.feature,):
-            strategy[feature] = option.action
+        for chosen in strategy if option.feature == "ALL" else (option.feature,):
+            strategy[chosen] = option.action
     columns: list[s.ColumnDef] = []
     own = {c.name: c for c in table.schema.columns}
     for c in base.schema.columns:

@@ -19,7 +19,7 @@ from streamline.table.config import TableConfig
 from streamline.table.expr.context import EvalContext
 from streamline.table.logical import Rel, Scan
 from streamline.table.planner import evaluation_context
-from streamline.table.planner_config import PlannerConfig
+from streamline.table.planner_config import PlannerConfig, time_zone
 from streamline.table.schema import ResolvedSchema
 from streamline.table.sources import connector_shape, scan_of
 from streamline.table.table import Table
@@ -72,8 +72,13 @@ class TableSession:
 
     @property
     def eval_context(self) -> EvalContext:
-        """What constants depend on."""
-        return evaluation_context(self.planner_config)
+        """What constants depend on; the planner's other settings are not looked at, so an error in them can wait."""
+        return EvalContext(
+            zone=time_zone(self.config.get_local_timezone()),
+            database=self.catalogs.current_database or "",
+            catalog=self.catalogs.current_catalog or "",
+            legacy_cast=bool(self.config.value("table.exec.legacy-cast-behaviour") in ("ENABLED", True)),
+        )
 
     # -- functions -----------------------------------------------------------------------------------------------
 

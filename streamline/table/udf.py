@@ -360,10 +360,11 @@ def _aggregate(
     name: str | None,
 ) -> UserFunction:
     base = AggregateFunction if kind == "aggregate" else TableAggregateFunction
-    made: Any = f() if inspect.isclass(f) else f
-    if not isinstance(made, base):
+    given_object = f() if inspect.isclass(f) else f
+    if not isinstance(given_object, base):
         word = "udaf" if kind == "aggregate" else "udtaf"
-        raise ValidationException(f"{word} takes a {base.__name__}, not {made!r}")
+        raise ValidationException(f"{word} takes a {base.__name__}, not {given_object!r}")
+    made: Any = given_object
     shown = _name_of(f, name)
     given = result_type if result_type is not None else made.get_result_type()
     accumulator = accumulator_type if accumulator_type is not None else made.get_accumulator_type()

@@ -34,8 +34,8 @@ def check_upsert(settings: PlannerConfig, rel: Rel, declared: tuple[int, ...]) -
     if declared:
         if not any(set(k) <= set(declared) for k in keys):
             raise ValidationException(
-                f"primary key {_named(rel, [declared])}, upsert key {_named(rel, keys) or 'unknown'}: with another key "
-                "than the query's, rows of one primary key would overwrite one another. Declare the query's key, or use "
+                f"primary key {_named(rel, [declared])}, upsert key {_named(rel, keys) or 'unknown'}: with another "
+                "key than the query's, rows of one primary key would overwrite one another. Declare the query's key, or use "
                 "ChangelogMode.all()"
             )
         return
