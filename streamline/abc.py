@@ -46,6 +46,7 @@ __all__ = (
     "SplitBatch",
     "StateSpec",
     "StateTable",
+    "TableBridge",
     "TableColumn",
     "TableContext",
     "TableFactory",
@@ -412,6 +413,8 @@ class Source(ABC, Generic[T]):
     output_type: Any = None
     #: Whether it may be read by several subtasks.
     parallel: bool = True
+    #: "yes" where its readers give timestamps and watermarks by themselves, without a strategy.
+    event_time: str = "no"
 
     @abstractmethod
     async def discover(self) -> Sequence[Split]:
@@ -492,6 +495,19 @@ class Sink(ABC, Generic[T]):
     @abstractmethod
     def writer(self) -> SinkWriter[T]:
         """A writer for one subtask."""
+
+
+# -- tables over streams -----------------------------------------------------------------------------------------
+
+
+class TableBridge(Protocol):
+    """What a stream sees of a table environment: `stream.to_table(t_env)` and its kin ask it."""
+
+    def from_data_stream(self, data_stream: Any, *fields_or_schema: Any) -> Any: ...
+    def from_changelog_stream(
+        self, data_stream: Any, schema: Any = None, changelog_mode: ChangelogMode | None = None
+    ) -> Any: ...
+    def create_temporary_view(self, view_path: str, values_or_table: Any, *how: Any) -> None: ...
 
 
 # -- tables over connectors ----------------------------------------------------------------------------------------

@@ -266,6 +266,7 @@ class FunctionSource(Source[T]):
     """A SourceFunction: an object with `run(ctx)` that emits, or yields, until it returns or `cancel()` is called."""
 
     parallel = False
+    event_time = "yes"
 
     def __init__(self, function: Any, output_type: Any = None) -> None:
         self.function: Final = function

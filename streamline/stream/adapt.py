@@ -10,7 +10,7 @@ from streamline._operators.calls import style
 from streamline._operators.function import Function, instance, method_of
 from streamline.errors import ValidationException
 
-__all__ = ("checked", "event_time_of", "result_type", "selector_of")
+__all__ = ("checked", "event_time_of", "event_time_of_any", "result_type", "selector_of")
 
 
 def checked(function: Any, method: str, what: str) -> Any:
@@ -58,5 +58,10 @@ _ORDER: Final = {"no": 0, "ends": 1, "yes": 2}
 
 
 def event_time_of(kinds: list[str]) -> str:
-    """Whether records of several streams carry timestamps: only where all of them do."""
+    """Whether records of several streams in one carry timestamps: only where all of them do."""
     return min(kinds, key=_ORDER.__getitem__) if kinds else "no"
+
+
+def event_time_of_any(kinds: list[str]) -> str:
+    """Whether what a function makes of several streams can carry timestamps: where one of them does."""
+    return max(kinds, key=_ORDER.__getitem__) if kinds else "no"

@@ -14,7 +14,7 @@ from streamline._operators.co_function import CoFunction, CoMode
 from streamline._operators.function import Function
 from streamline._operators.join.keyed_interval import KeyedIntervalJoin
 from streamline.errors import ValidationException
-from streamline.stream.adapt import checked, event_time_of, result_type, selector_of
+from streamline.stream.adapt import checked, event_time_of, event_time_of_any, result_type, selector_of
 from streamline.stream.datastream import DataStream
 from streamline.stream.keyed import KeyedStream
 
@@ -81,7 +81,7 @@ class ConnectedStreams(Generic[T1, T2]):
         if len(functions) == 1 and func2 is not None:
             output_type = func2
         kind = result_type(output_type, functions[0], f"{mode}1", elements=mode != "map")
-        event_time = event_time_of([one.event_time, two.event_time])
+        event_time = event_time_of_any([one.event_time, two.event_time])
         node = one._attach(
             f"co_{name}",
             lambda: CoFunction(functions, mode, selectors, event_time),
@@ -138,7 +138,7 @@ class BroadcastConnectedStream(Generic[T1, T2]):
             )
         stream, other, descriptors = self.stream, self.broadcast.stream, self.broadcast.descriptors
         selector = stream.key_selector if isinstance(stream, KeyedStream) else None
-        event_time = event_time_of([stream.event_time, other.event_time])
+        event_time = stream.event_time
         node = stream._attach(
             "broadcast_process",
             lambda: BroadcastProcess(func, descriptors, selector, event_time),

@@ -211,7 +211,7 @@ class StreamExecutionEnvironment:
         """
         if hasattr(source_func, "run") and not isinstance(source_func, (type, Source)):
             source: Source[Any] = FunctionSource(source_func, type_info)
-            return self._add_source(source, None, source_name, type_info, event_time="yes")
+            return self._add_source(source, None, source_name, type_info)
         if isinstance(source_func, type) and issubclass(source_func, (Function, Source)):
             raise ValidationException(f"add_source needs an object: {source_func.__name__}(), not the class")
         return self.from_source(source_func, None, source_name, type_info)
@@ -230,12 +230,10 @@ class StreamExecutionEnvironment:
         strategy: WatermarkStrategy[Any] | None,
         name: str,
         kind: Any,
-        event_time: str | None = None,
     ) -> DataStream[Any]:
-        if event_time is None:
-            event_time = getattr(source, "event_time", "no")
-            if strategy is not None:
-                event_time = "ends" if strategy.text == "no watermarks" else "yes"
+        event_time = source.event_time
+        if strategy is not None:
+            event_time = "ends" if strategy.text == "no watermarks" else "yes"
         node = self.graph.add(
             Node(
                 0,

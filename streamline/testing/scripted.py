@@ -147,6 +147,7 @@ class ScriptedSource(Source[Any]):
         self.scripts: dict[str, list[Step]] = {split: self._steps(script) for split, script in scripts.items()}
         self.bounded = ends
         self.parallel = len(self.scripts) > 1
+        self.event_time = "yes"
         self.output_type = output_type
         self.name = name
         self._readers: list[_Reader] = []
