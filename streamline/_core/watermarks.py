@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from streamline._core.elements import MAX_TIMESTAMP, MIN_TIMESTAMP
 from streamline._core.time import Duration, to_epoch_millis, to_millis
@@ -15,6 +15,7 @@ __all__ = (
     "BoundedOutOfOrderness",
     "NoWatermarks",
     "TimestampAssigner",
+    "Tracker",
     "WatermarkGenerator",
     "WatermarkStrategy",
 )
@@ -141,6 +142,10 @@ class WatermarkStrategy(Generic[T]):
         """A generator of the user's; called once for each parallel source split or subtask."""
         return WatermarkStrategy(generator, f"generator {getattr(generator, '__name__', generator)!s}")
 
+    def tracker(self, now: Callable[[], int]) -> Tracker:
+        """The strategy at work, for one stream or split; `now` gives processing time, epoch ms."""
+        return WatermarkTracker(self)
+
     def _but(self, **changes: Any) -> WatermarkStrategy[T]:
         new: WatermarkStrategy[T] = WatermarkStrategy.__new__(WatermarkStrategy)
         for name in self.__slots__:
@@ -203,12 +208,41 @@ def _two_arguments(function: Callable[..., Any]) -> Callable[[Any, int | None], 
         return lambda value, _: function(value)
 
 
-class WatermarkTracker:
+class Tracker(Protocol):
     """Timestamps and watermarks of one stream or one split: a strategy at work.
 
-    `stamp` gives the timestamps of a batch, `cut_points` the positions behind which a watermark has to stand at once,
+    `stamp` gives the timestamps of a batch, `observe` the positions behind which a watermark has to stand at once,
     `advance` the watermark that is due at a periodic tick.
     """
+
+    #: The last watermark that was given, epoch ms.
+    emitted: int
+
+    @property
+    def by_records_only(self) -> bool:
+        """Whether the watermark moves only when records come."""
+        ...
+
+    @property
+    def reached(self) -> int:
+        """How far event time has come, also where no watermark said so yet; epoch ms."""
+        ...
+
+    def stamp(self, values: Sequence[Any], timestamps: Sequence[int | None] | None) -> Sequence[int | None] | None:
+        """The timestamps that the records get."""
+        ...
+
+    def observe(self, values: Sequence[Any], timestamps: Sequence[int | None] | None) -> list[tuple[int, int]]:
+        """Take note of a batch; gives (position, watermark) pairs: the watermark stands behind record `position`."""
+        ...
+
+    def advance(self) -> int | None:
+        """The watermark to emit at a periodic tick, or None where it has not advanced."""
+        ...
+
+
+class WatermarkTracker:
+    """The tracker of a strategy that asks functions about each record."""
 
     __slots__ = ("_assigner", "_bounded", "_generator", "_on_event", "_plain", "emitted")
 

@@ -13,8 +13,8 @@ from streamline import abc
 from streamline._channel.output import ChannelOutput
 from streamline._channel.watermarks import WatermarkMerger
 from streamline._core.elements import MAX_TIMESTAMP, Barrier, Batch, EndOfInput, Watermark, WatermarkStatus
-from streamline._core.time import TimerHandle
-from streamline._core.watermarks import WatermarkStrategy, WatermarkTracker
+from streamline._core.time import Clock, TimerHandle
+from streamline._core.watermarks import WatermarkStrategy
 from streamline._runtime.metrics import MetricGroup
 from streamline._runtime.task import CLOSE_TIMEOUT, TaskHost, note
 from streamline._runtime.watermark_alignment import AlignmentGroups
@@ -33,11 +33,11 @@ class _SplitState:
 
     __slots__ = ("input", "last_seen", "paused", "split", "tracker")
 
-    def __init__(self, split: Split, number: int, strategy: WatermarkStrategy[Any] | None, now: int) -> None:
+    def __init__(self, split: Split, number: int, strategy: WatermarkStrategy[Any] | None, clock: Clock) -> None:
         self.split = split
         self.input = number
-        self.tracker = WatermarkTracker(strategy) if strategy is not None else None
-        self.last_seen = now
+        self.tracker = strategy.tracker(clock.now) if strategy is not None else None
+        self.last_seen = clock.now()
         #: Held back by watermark alignment; not idle, though nothing comes.
         self.paused = False
 
@@ -289,9 +289,8 @@ class SourceTask:
                 self._stop = False
 
     def _note_splits(self, splits: Sequence[tuple[Split, Any]]) -> None:
-        now = self.clock.now()
         for split, _ in splits:
-            self._splits[split.id] = _SplitState(split, self._merger.add_input(), self._strategy, now)
+            self._splits[split.id] = _SplitState(split, self._merger.add_input(), self._strategy, self.clock)
 
     def _state_of(self, split: str) -> _SplitState:
         found = self._splits.get(split)
