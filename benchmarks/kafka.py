@@ -38,7 +38,9 @@ async def fill(bootstrap: str, records: Sequence[Trade], targets: Sequence[str])
     admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
     await admin.start()
     try:
-        await admin.create_topics([NewTopic(topic, 1, 1) for topic in (SOURCE, *targets)])
+        await admin.create_topics(
+            [NewTopic(topic, 1, 1, topic_configs={"retention.ms": "-1"}) for topic in (SOURCE, *targets)]
+        )
     finally:
         await admin.close()
     encode = msgspec.json.Encoder().encode

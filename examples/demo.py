@@ -75,10 +75,15 @@ class Hour(msgspec.Struct):
 
 async def load(bootstrap: str, flights: Sequence[Flight]) -> None:
     """Both topics, and the flights in the first: keyed by origin, so each airport's flights keep their order."""
-    async with AIOKafkaAdminClient(bootstrap_servers=bootstrap) as admin:
+    kept = {"retention.ms": "-1"}  # the records are of 2013: by default a broker would delete them at once
+    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+    await admin.start()
+    try:
         await admin.create_topics(
-            [NewTopic(FLIGHTS, PARTITIONS, 1, topic_configs={"retention.ms": "-1"}), NewTopic(DELAYS, 1, 1)]
+            [NewTopic(FLIGHTS, PARTITIONS, 1, topic_configs=kept), NewTopic(DELAYS, 1, 1, topic_configs=kept)]
         )
+    finally:
+        await admin.close()
     encode = msgspec.json.Encoder().encode
     async with AIOKafkaProducer(bootstrap_servers=bootstrap, linger_ms=20, max_batch_size=1 << 18) as producer:
         for flight in flights:
@@ -213,4 +218,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--flights", type=int, help="only so many of them")
     logging.basicConfig(level=logging.WARNING)
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # it reports each retry against a broker that is starting
     asyncio.run(main(parser.parse_args().flights))

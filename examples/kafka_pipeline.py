@@ -3,7 +3,7 @@
     python -m examples.kafka_pipeline localhost:9092        (topics `orders` and `alerts` have to be there)
 
 Orders are checked by a function, summed per customer and minute by SQL, compared with the minute before by a keyed
-function with state, and written as alerts. All of it is one graph; between the parts there is neither a task nor a copy.
+function with state, and written as alerts. All of it is one graph: between its parts is neither a task nor a copy.
 """
 
 from __future__ import annotations
