@@ -144,6 +144,58 @@ def _window_tvf(node: P.WindowTableFunction) -> str:
     return f"WindowTableFunction(window=[{window_text(rel.spec, f'time_col=[{inputs[rel.time]}]')}{keys}])"
 
 
+def _order(keys: Sequence[L.SortKey], names: Sequence[str]) -> str:
+    return ", ".join(f"{names[k.column]} {'ASC' if k.ascending else 'DESC'}" for k in keys)
+
+
+def _rank(node: P.Rank) -> str:
+    inputs, rel = _in(node), node.node
+    strategy = "AppendFastStrategy" if node.input.mode.is_insert_only else "RetractStrategy"
+    number = f", {rel.number}" if rel.number is not None else ""
+    return (
+        f"Rank(strategy=[{strategy}], rankType=[ROW_NUMBER], rankRange=[rankStart={rel.first}, rankEnd={rel.last}], "
+        f"partitionBy=[{', '.join(inputs[p] for p in rel.partition)}], orderBy=[{_order(rel.order, inputs)}], "
+        f"select=[{', '.join(inputs)}{number}])"
+    )
+
+
+def _deduplicate(node: P.Deduplicate) -> str:
+    inputs = _in(node)
+    order = "ROWTIME" if node.schema[node.time].type.is_rowtime else "PROCTIME"
+    return (
+        f"Deduplicate(keep=[{'LastRow' if node.keep_last else 'FirstRow'}], "
+        f"key=[{', '.join(inputs[p] for p in node.partition)}], order=[{order}])"
+    )
+
+
+def _window_rank(node: P.WindowRank) -> str:
+    inputs, rel = _in(node), node.node
+    return (
+        f"WindowRank(rankType=[ROW_NUMBER], rankRange=[rankStart={rel.first}, rankEnd={rel.last}], "
+        f"partitionBy=[{', '.join(inputs[p] for p in rel.partition)}], orderBy=[{_order(rel.order, inputs)}])"
+    )
+
+
+def _sort_limit(node: P.SortLimit) -> str:
+    rel = node.node
+    fetch = "" if rel.limit is None else f", fetch=[{rel.limit}]"
+    if not rel.keys:
+        return f"Limit(offset=[{rel.offset}]{fetch})"
+    return f"SortLimit(orderBy=[{_order(rel.keys, _in(node))}], offset=[{rel.offset}]{fetch})"
+
+
+def _correlate(node: P.Correlate) -> str:
+    inputs = _in(node)
+    arguments = ", ".join(_named(a, inputs) for a in node.call.args)
+    condition = ""
+    if node.condition is not None:
+        condition = f", condition=[{_named(node.condition, node.schema.names)}]"
+    return (
+        f"Correlate(invocation=[{node.call.name}({arguments})], select=[{', '.join(node.schema.names)}], "
+        f"joinType=[{'LEFT' if node.left else 'INNER'}]{condition})"
+    )
+
+
 _JOINS: Final = {
     "INNER": "InnerJoin",
     "LEFT": "LeftOuterJoin",
@@ -175,6 +227,16 @@ def _join(node: P.Join) -> str:
         f"rightInputSpec=[{_unique_text(node.unique[1], {k[1] for k in node.keys})}]"
     )
     return f"Join(joinType=[{_JOINS[node.kind]}], where=[{where}], select=[{', '.join(node.schema.names)}], {specs})"
+
+
+def _window_join(node: P.WindowJoin) -> str:
+    left, right = node.left.schema.names, node.right.schema.names
+    sides = ", ".join(
+        f"{side}=[{window_text(node.spec, f'win_end=[{names[end]}]')}]"
+        for side, names, end in (("leftWindow", left, node.ends[0]), ("rightWindow", right, node.ends[1]))
+    )
+    where = _where(node.keys, node.condition, left, right)
+    return f"WindowJoin({sides}, joinType=[{_JOINS[node.kind]}], where=[{where}], select=[{', '.join(node.schema.names)}])"
 
 
 def _normalize(node: P.ChangelogNormalize) -> str:
@@ -211,6 +273,13 @@ _PHYSICAL: Final[dict[type[P.Node], Callable[[Any], str]]] = {
     P.GroupWindowAggregate: _group_window,
     P.WindowTableFunction: _window_tvf,
     P.Join: _join,
+    P.WindowJoin: _window_join,
+    P.Rank: _rank,
+    P.Deduplicate: _deduplicate,
+    P.WindowRank: _window_rank,
+    P.SortLimit: _sort_limit,
+    P.TemporalSort: lambda n: f"TemporalSort(orderBy=[{_order(n.keys, _in(n))}])",
+    P.Correlate: _correlate,
     P.ChangelogNormalize: _normalize,
     P.DropUpdateBefore: lambda _: "DropUpdateBefore",
     P.Expand: _expand,

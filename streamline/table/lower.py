@@ -7,6 +7,8 @@ written in.
 
 from __future__ import annotations
 
+import functools
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,6 +16,7 @@ from typing import Any, Final
 
 from streamline._channel.partition import Forward, Global, Hash, PartitionSpec
 from streamline._core.declare import StateSpec, TtlSpec
+from streamline._core.types import DataType
 from streamline._graph.stream_graph import Edge, StreamGraph
 from streamline._graph.stream_graph import Node as GraphNode
 from streamline._operators.aggregate.emitting import EmittingWindows
@@ -25,19 +28,25 @@ from streamline._operators.aggregate.window_table import WindowTable
 from streamline._operators.assign_watermarks import AssignWatermarks
 from streamline._operators.calc import Calc
 from streamline._operators.join.regular import RegularJoin
+from streamline._operators.join.window import WindowJoin
+from streamline._operators.rank.rows import FirstByTime, TemporalSort
 from streamline.abc import Operator
 from streamline.errors import TableException
 from streamline.table import logical as L
 from streamline.table import physical as P
 from streamline.table.codegen.calc import calc, output
 from streamline.table.codegen.changelog import drop_before, expand, normalize_loop
+from streamline.table.codegen.correlate import correlate
 from streamline.table.codegen.group import group_loop, key_function
 from streamline.table.codegen.join import JoinSide, join_side, join_state
+from streamline.table.codegen.rank import deduplicate_loop, instant_of, precedes, rank_loop, window_rank_loop
 from streamline.table.codegen.rows import Rows
 from streamline.table.codegen.session import SessionLoop, session_loop, session_rows_loop
 from streamline.table.codegen.state_types import row_type
+from streamline.table.codegen.timed_rows import timed_rows
 from streamline.table.codegen.watermark import watermark_cuts, watermark_newest
 from streamline.table.codegen.window import WindowTime, shift_of, window_loop
+from streamline.table.codegen.window_join import window_join, window_rows
 from streamline.table.codegen.window_table import window_table
 from streamline.table.codegen.writer import Generated, context_of
 from streamline.table.explain import digest
@@ -46,6 +55,8 @@ from streamline.table.expr.fold import evaluate
 from streamline.table.expr.functions.logic import and_
 from streamline.table.expr.nodes import Expr, InputRef, is_deterministic
 from streamline.table.rules.merge_projections import may_inline
+from streamline.table.source_watermarks import RowWatermarks
+from streamline.table.sources import SourceNode
 from streamline.table.values import ConstantRows
 
 __all__ = ("Attached", "Lowering")
@@ -154,8 +165,8 @@ class Lowering:
 
     def scan(self, node: P.TableSourceScan) -> Stream:
         scan = node.scan
-        found, side = scan.source.attach(self.graph)
-        return Stream((Attached(found, side),), Rows.of_shape(scan.shape))
+        sources = tuple(Attached(*found) for found in scan.source.attach(self.graph))
+        return Stream(sources, Rows.of_shape(scan.shape))
 
     def watermark(self, node: P.WatermarkAssigner) -> Stream:
         stream = self.lower(node.input)
@@ -164,6 +175,10 @@ class Lowering:
         write = watermark_cuts if spec.on_event else watermark_newest
         name = node.schema[spec.column].name
         code = write(stream.rows, spec.column, name, spec.expression, self.context)
+        if isinstance(node.input, P.TableSourceScan) and isinstance(node.input.scan.source, SourceNode):
+            for source in stream.sources:
+                self.graph.update(source.node, strategy=RowWatermarks(code.make, spec))
+            return stream
         make = partial(AssignWatermarks, code.make, spec.on_event, spec.interval, spec.idle_timeout)
         added = self.operator("WatermarkAssigner", stream, make, description=digest(node), event_time="yes")
         return Stream((added,), stream.rows)
@@ -384,6 +399,119 @@ class Lowering:
         sources = tuple(s for stream in streams for s in stream.sources)
         return Stream(sources, Rows.of_tuples(node.schema.types, insert_only))
 
+    # -- ranking -------------------------------------------------------------------------------------------------
+
+    def correlate(self, node: P.Correlate) -> Stream:
+        stream = self.lower(node.input)
+        code = correlate(stream.rows, node.call, node.condition, node.left, self.context)
+        added = self.operator("Correlate", stream, partial(Calc, code.make, _observer(code)), description=digest(node))
+        return Stream((added,), Rows.of_tuples(node.schema.types, stream.rows.insert_only))
+
+    def rank(self, node: P.Rank) -> Stream:
+        rel = node.node
+        return self._ranked(
+            node, rel.partition, rel.order, rel.first, rel.last, rel.number is not None, node.emit_before
+        )
+
+    def sort_limit(self, node: P.SortLimit) -> Stream:
+        rel = node.node
+        last = sys.maxsize if rel.limit is None else rel.offset + rel.limit
+        return self._ranked(node, (), rel.keys, rel.offset + 1, last, False, node.emit_before)
+
+    def _ranked(
+        self,
+        node: P.Rank | P.SortLimit,
+        partition: tuple[int, ...],
+        order: tuple[L.SortKey, ...],
+        first: int,
+        last: int,
+        number: bool,
+        emit_before: bool,
+    ) -> Stream:
+        stream = self.lower(node.input)
+        loop = rank_loop(stream.rows, partition, order, first, last, number, self.context, emit_before=emit_before)
+        spec = StateSpec(type=loop.state, copy=copy_rows)
+        added = self.operator(
+            type(node).__name__,
+            stream,
+            partial(GroupAggregate, loop.function.make, spec),
+            keyed=self.key(stream, partition),
+            description=digest(node),
+        )
+        return Stream((added,), Rows.of_tuples(node.schema.types, node.mode.is_insert_only))
+
+    def deduplicate(self, node: P.Deduplicate) -> Stream:
+        stream = self.lower(node.input)
+        rowtime = node.schema[node.time].type.is_rowtime
+        make: Callable[[], Operator]
+        if rowtime and not node.keep_last:
+            code = timed_rows(stream.rows, node.time, node.partition, self.context)
+            row = row_type(node.schema.types)
+            make = partial(FirstByTime, code.make, StateSpec(type=tuple[int, row | None]))
+        else:
+            loop = deduplicate_loop(
+                stream.rows,
+                node.partition,
+                node.time,
+                self.context,
+                keep_last=node.keep_last,
+                emit_before=node.emit_before,
+            )
+            make = partial(GroupAggregate, loop.function.make, StateSpec(type=loop.state))
+        added = self.operator(
+            "Deduplicate", stream, make, keyed=self.key(stream, node.partition), description=digest(node)
+        )
+        return Stream((added,), Rows.of_tuples(node.schema.types, node.mode.is_insert_only))
+
+    def window_rank(self, node: P.WindowRank) -> Stream:
+        rel = node.node
+        stream = self.lower(node.input)
+        assert rel.window_end is not None
+        key = rel.order[0] if rel.order else None
+        time = key is not None and len(rel.order) == 1 and node.input.schema[key.column].type.is_rowtime
+        assign, fire, state = window_rank_loop(
+            stream.rows,
+            rel.partition,
+            rel.order,
+            rel.first,
+            rel.last,
+            rel.number is not None,
+            rel.window_end,
+            self.context,
+            latest_wins=time and key is not None and not key.ascending,
+        )
+        shift = shift_of(self.context.zone, node.local)
+        if shift is not None:
+            assign.namespace["instant"] = shift.instant
+        make = partial(
+            WindowAggregate,
+            assign.make,
+            fire.make,
+            StateSpec(type=state, namespaced=True, copy=copy_rows),
+            None if shift is None else shift.instant,
+        )
+        added = self.operator(
+            "WindowRank", stream, make, keyed=self.key(stream, rel.partition), description=digest(node)
+        )
+        return Stream((added,), Rows.of_tuples(node.schema.types, True))
+
+    def temporal_sort(self, node: P.TemporalSort) -> Stream:
+        stream = self.lower(node.input)
+        time = node.keys[0].column
+        if node.schema[time].type.is_proctime:
+            return stream
+        code = timed_rows(stream.rows, time, None, self.context)
+        spec = StateSpec(type=list[row_type(node.schema.types)], namespaced=True, copy=copy_rows)  # type: ignore[misc]
+        sort = sorter(node.keys[1:], node.schema.types) if len(node.keys) > 1 else None
+        added = self.operator(
+            "TemporalSort",
+            stream,
+            partial(TemporalSort, code.make, spec, sort),
+            keyed=self.key(stream, ()),
+            description=digest(node),
+        )
+        return Stream((added,), Rows.of_tuples(node.schema.types, True))
+
     # -- joins ---------------------------------------------------------------------------------------------------
 
     def two_inputs(
@@ -425,6 +553,30 @@ class Lowering:
         added = self.two_inputs("Join", streams, make, keyed, digest(node))
         return Stream((added,), Rows.of_tuples(node.schema.types, node.mode.is_insert_only))
 
+    def window_join(self, node: P.WindowJoin) -> Stream:
+        streams = (self.lower(node.left), self.lower(node.right))
+        safe = [k[2] for k in node.keys]
+        shift = shift_of(self.context.zone, node.local)
+        instant = instant_of if shift is None else shift.instant
+        sides = [
+            window_rows(s.rows, [k[i] for k in node.keys], node.ends[i], self.context, instant)
+            for i, s in enumerate(streams)
+        ]
+        code = window_join(
+            (len(node.left.schema), len(node.right.schema)), node.kind, safe, node.condition, self.context
+        )
+        specs = tuple(StateSpec(type=x, namespaced=True, copy=copy_rows) for _, x in sides)
+        make = partial(
+            WindowJoin,
+            (sides[0][0].make, sides[1][0].make),
+            code.make,
+            specs,
+            None if shift is None else shift.instant,
+        )
+        keyed = tuple(self.key(s, [k[i] for k in node.keys]) for i, s in enumerate(streams))
+        added = self.two_inputs("WindowJoin", streams, make, (keyed[0], keyed[1]), digest(node))
+        return Stream((added,), Rows.of_tuples(node.schema.types, True))
+
     def _join_spec(self, side: JoinSide, ttl: int) -> StateSpec:
         identity, entry = join_state(side)
         if ttl:
@@ -463,6 +615,22 @@ class Lowering:
         return rows.millis[shape.timestamp] == "t"
 
 
+def copy_rows(rows: Any) -> Any:
+    """An independent copy of the rows of a key."""
+    return list(rows) if type(rows) is list else rows
+
+
+def sorter(keys: Sequence[L.SortKey], types: Sequence[DataType]) -> Callable[[list[Any]], None]:
+    """A function that puts rows in order."""
+    before = Generated("precedes", precedes("precedes", keys, types), {}).make()
+
+    def compare(a: Any, b: Any) -> int:
+        return -1 if before(a, b) else 1 if before(b, a) else 0
+
+    key = functools.cmp_to_key(compare)
+    return lambda rows: rows.sort(key=key)
+
+
 def _refs(stream: Stream, keys: Sequence[int]) -> list[Expr]:
     return [InputRef(k, stream.rows.exprs[k].type) for k in keys]
 
@@ -496,4 +664,11 @@ _BUILDERS: Final[dict[type[P.Node], Callable[[Lowering, Any], Stream]]] = {
     P.WindowTableFunction: Lowering.window_table,
     P.UnionAll: Lowering.union,
     P.Join: Lowering.join,
+    P.WindowJoin: Lowering.window_join,
+    P.Correlate: Lowering.correlate,
+    P.Rank: Lowering.rank,
+    P.SortLimit: Lowering.sort_limit,
+    P.Deduplicate: Lowering.deduplicate,
+    P.WindowRank: Lowering.window_rank,
+    P.TemporalSort: Lowering.temporal_sort,
 }

@@ -15,7 +15,9 @@ from streamline.table.rules.merge_projections import merge_projections
 from streamline.table.rules.name_columns import name_columns
 from streamline.table.rules.prune_columns import prune_columns
 from streamline.table.rules.push_filter import merge_filters, push_filter_through_projection
+from streamline.table.rules.rank import rank, sort
 from streamline.table.rules.rule import Context, Rule
+from streamline.table.rules.set_operations import set_operation
 from streamline.table.rules.window_aggregate import group_window, window_aggregate
 from streamline.table.traits import Traits
 
@@ -23,8 +25,9 @@ __all__ = ("STAGES", "optimize")
 
 #: Names of stages with their rules.
 STAGES: Final[tuple[tuple[str, tuple[Rule, ...]], ...]] = (
-    ("expand", (expand_grouping_sets,)),
+    ("expand", (expand_grouping_sets, set_operation)),
     ("merge", (merge_projections, push_filter_through_projection, merge_filters, push_filter_into_join)),
+    ("ranks", (rank, sort)),
     ("joins", (push_join_condition, compute_join_keys)),
     ("windows", (window_aggregate, group_window)),
     ("merge again", (merge_projections, push_filter_through_projection, merge_filters)),

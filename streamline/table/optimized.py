@@ -15,7 +15,7 @@ from streamline.table.expr.nodes import AggCall, Call, Expr, InputRef, Literal
 if TYPE_CHECKING:
     from streamline.table.traits import Traits
 
-__all__ = ("Deduplicate", "Rank", "SortLimit", "TemporalSort", "WindowAggregate")
+__all__ = ("Rank", "SortLimit", "TemporalSort", "WindowAggregate")
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,9 @@ class Rank(L._Single):
     Attributes:
         partition: columns.
         order: sort keys.
-        first, last: places, from 1. `last_column` instead of `last`: a column that holds it.
+        first, last: places, from 1.
         number: name of a last column with the place; None where nobody asks for it.
+        window_end: the column of a window's end, where rows are ranked within windows.
     """
 
     partition: tuple[int, ...]
@@ -84,7 +85,7 @@ class Rank(L._Single):
     first: int
     last: int
     number: str | None = None
-    last_column: int | None = None
+    window_end: int | None = None
 
     @property
     def schema(self) -> L.RowSchema:  # type: ignore[override]
@@ -94,38 +95,30 @@ class Rank(L._Single):
 
     def changes(self, below: frozenset[str]) -> frozenset[str]:
         """Kinds of change besides INSERT."""
+        if self.window_end is not None or (self.deduplicates(below) and self.order[0].ascending):
+            return frozenset()
+        if not self.order and not below and self.first == 1:
+            return frozenset()
         return frozenset("UD")
+
+    def deduplicates(self, below: frozenset[str]) -> bool:
+        """Whether the first or last row by a time attribute is asked for: a deduplication."""
+        return (
+            not below
+            and self.first == self.last == 1
+            and self.number is None
+            and len(self.order) == 1
+            and self.input.schema[self.order[0].column].type.time_attribute is not None
+        )
 
     @property
     def own_keys(self) -> tuple[frozenset[int], ...]:
         """Keys that ranking makes."""
-        if self.last == 1 and self.last_column is None:
+        if self.last == 1:
             return (frozenset(self.partition),)
         if self.number is not None:
             return (frozenset((*self.partition, len(self.input.schema))),)
         return ()
-
-
-@dataclass(frozen=True)
-class Deduplicate(L._Single):
-    """The first or the last row of each partition by a time attribute."""
-
-    partition: tuple[int, ...]
-    time: int
-    keep_last: bool
-
-    @property
-    def schema(self) -> L.RowSchema:  # type: ignore[override]
-        return self.input.schema
-
-    @property
-    def is_rowtime(self) -> bool:
-        """Whether it goes by event time."""
-        return self.input.schema[self.time].type.is_rowtime
-
-    def changes(self, below: frozenset[str]) -> frozenset[str]:
-        """Kinds of change besides INSERT."""
-        return frozenset("UD" if below else "U") if self.keep_last else frozenset()
 
 
 @dataclass(frozen=True)

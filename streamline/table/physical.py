@@ -119,6 +119,44 @@ class WindowTableFunction(_One):
 
 
 @dataclass(frozen=True)
+class Correlate(_One):
+    call: L.TableFunctionCall
+    condition: Expr | None
+    left: bool
+
+
+@dataclass(frozen=True)
+class Rank(_One):
+    node: O.Rank
+    emit_before: bool
+
+
+@dataclass(frozen=True)
+class Deduplicate(_One):
+    partition: tuple[int, ...]
+    time: int
+    keep_last: bool
+    emit_before: bool
+
+
+@dataclass(frozen=True)
+class WindowRank(_One):
+    node: O.Rank
+    local: bool
+
+
+@dataclass(frozen=True)
+class SortLimit(_One):
+    node: O.SortLimit
+    emit_before: bool
+
+
+@dataclass(frozen=True)
+class TemporalSort(_One):
+    keys: tuple[L.SortKey, ...]
+
+
+@dataclass(frozen=True)
 class _Two(Node):
     left: Node
     right: Node
@@ -137,6 +175,18 @@ class Join(_Two):
     condition: Expr | None
     unique: tuple[tuple[int, ...] | None, tuple[int, ...] | None]
     state_ttl: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class WindowJoin(_Two):
+    """`keys` as of `Join`, without the windows' bounds; `ends`: the columns of the windows' ends."""
+
+    kind: L.JoinKind
+    keys: tuple[tuple[int, int, bool], ...]
+    condition: Expr | None
+    ends: tuple[int, int]
+    spec: L.WindowSpec
+    local: bool
 
 
 @dataclass(frozen=True)
@@ -348,9 +398,53 @@ class Planner:
             node = self.exchange(self.plan(rel.input, True), rel.keys)
         return WindowTableFunction(rel.schema, node.mode, node, rel)
 
+    def correlate(self, rel: L.Correlate, before: bool, by_key: bool) -> Node:
+        node = self.plan(rel.input, before)
+        return Correlate(rel.schema, node.mode, node, rel.call, rel.condition, rel.kind == "LEFT")
+
+    def rank(self, rel: O.Rank, before: bool, by_key: bool) -> Node:
+        below = self.traits.changes(rel.input)
+        if rel.window_end is not None:
+            self.insert_only(rel.input, "WindowRank")
+            node = self.exchange(self.plan(rel.input, False), rel.partition)
+            window = self.traits.window(rel.input)
+            return WindowRank(rel.schema, INSERT_ONLY, node, rel, window is not None and window.local)
+        node = self.exchange(self.plan(rel.input, True), rel.partition)
+        mode = self.node_mode(rel, before)
+        if rel.deduplicates(below):
+            key = rel.order[0]
+            return Deduplicate(rel.schema, mode, node, rel.partition, key.column, not key.ascending, before)
+        return Rank(rel.schema, mode, node, rel, before)
+
+    def insert_only(self, rel: L.Rel, what: str) -> None:
+        """An input of an operator that takes no updates.
+
+        Raises:
+            TableException: it has some.
+        """
+        changes = self.traits.changes(rel)
+        if changes:
+            kinds = " and ".join(n for k, n in (("U", "update"), ("D", "delete")) if k in changes)
+            cause = _origin(self.plan(rel, True), "U" in changes)
+            raise TableException(
+                f"StreamPhysical{what} doesn't support consuming {kinds} changes which is produced by node "
+                f"{_digest(cause)}"
+            )
+
+    def sort_limit(self, rel: O.SortLimit, before: bool, by_key: bool) -> Node:
+        node = self.exchange(self.plan(rel.input, True), ())
+        return SortLimit(rel.schema, self.node_mode(rel, before), node, rel, before)
+
+    def temporal_sort(self, rel: O.TemporalSort, before: bool, by_key: bool) -> Node:
+        self.insert_only(rel.input, "TemporalSort")
+        node = self.exchange(self.plan(rel.input, False), ())
+        return TemporalSort(rel.schema, INSERT_ONLY, node, rel.keys)
+
     def join(self, rel: L.Join, before: bool, by_key: bool) -> Node:
         width = len(rel.left.schema)
         keys, rest = O.join_keys(rel.condition, width)
+        if O.is_window_join(rel, self.traits):
+            return self._window_join(rel, keys, rest)
         # -U is needed from both sides, unless nobody above asks for it and a row of each key replaces the one before.
         inputs = ((rel.left, {k[0] for k in keys}), (rel.right, {k[1] for k in keys}))
         replaces = [any(columns <= k for k in self.traits.keys(i)) for i, columns in inputs]
@@ -372,6 +466,26 @@ class Planner:
                 ttl if rel.state_ttl[0] is None else rel.state_ttl[0],
                 ttl if rel.state_ttl[1] is None else rel.state_ttl[1],
             ),
+        )
+
+    def _window_join(self, rel: L.Join, keys: list[tuple[int, int, bool]], rest: list[Expr]) -> Node:
+        left, right = self.traits.window(rel.left), self.traits.window(rel.right)
+        assert left is not None and right is not None and left.end is not None and right.end is not None
+        self.insert_only(rel.left, "WindowJoin")
+        self.insert_only(rel.right, "WindowJoin")
+        bounds = {(left.start, right.start), (left.end, right.end)}
+        keys = [k for k in keys if k[:2] not in bounds]
+        return WindowJoin(
+            rel.schema,
+            INSERT_ONLY,
+            self.exchange(self.plan(rel.left, False), [k[0] for k in keys]),
+            self.exchange(self.plan(rel.right, False), [k[1] for k in keys]),
+            rel.kind,
+            tuple(keys),
+            all_of(rest) if rest else None,
+            (left.end, right.end),
+            left.spec,
+            left.local,
         )
 
     def _unique(self, rel: L.Rel) -> tuple[int, ...] | None:
@@ -437,13 +551,14 @@ def _placed(expr: Expr, place: dict[int, int]) -> Expr:
 
 
 def _applies_by_key(sink: L.Sink) -> bool:
-    return RowKind.UPDATE_BEFORE not in sink.changelog.kinds
+    kinds = sink.changelog.kinds
+    return RowKind.UPDATE_BEFORE not in kinds and RowKind.UPDATE_AFTER in kinds
 
 
 def _origin(node: Node, updates: bool) -> Node:
     """The node that first sends updates (or deletes)."""
     kind = RowKind.UPDATE_AFTER if updates else RowKind.DELETE
-    while isinstance(node, (Calc, Exchange, DropUpdateBefore, UnionAll, Expand, WindowTableFunction)):
+    while isinstance(node, (Calc, Exchange, DropUpdateBefore, UnionAll, Expand, WindowTableFunction, Correlate)):
         below = next((i for i in node.inputs if kind in i.mode.kinds), None)
         if below is None:
             break
@@ -467,6 +582,10 @@ _BUILDERS: Final[dict[type[L.Rel], Callable[[Planner, Any, bool, bool], Node]]] 
     L.Distinct: Planner.distinct,
     L.Expand: Planner.expand,
     L.WindowTvf: Planner.window_tvf,
+    L.Correlate: Planner.correlate,
+    O.Rank: Planner.rank,
+    O.SortLimit: Planner.sort_limit,
+    O.TemporalSort: Planner.temporal_sort,
     L.Join: Planner.join,
     L.Union: Planner.union,
     L.Sink: Planner.sink,

@@ -89,11 +89,13 @@ class Traits:
                 return ALL if below else (UPDATES if calls else NONE)
             case L.Distinct():
                 return below and ALL
+            case L.Join() if O.is_window_join(rel, self):
+                return NONE
             case L.Join(kind=kind):
                 if kind in ("INNER", "SEMI"):
                     return below if kind == "INNER" or not below else ALL
                 return ALL
-            case O.Rank() | O.Deduplicate() | O.SortLimit():
+            case O.Rank() | O.SortLimit():
                 return rel.changes(below)
             case L.SetOperation():
                 return ALL
@@ -137,8 +139,6 @@ class Traits:
                 return self.keys(rel.left)
             case O.Rank():
                 return (*rel.own_keys, *self.keys(rel.input))
-            case O.Deduplicate():
-                return (frozenset(rel.partition), *self.keys(rel.input))
             case L.Sort() | O.SortLimit() | O.TemporalSort():
                 return self.keys(rel.inputs[0])
             case L.Over() | L.Sink():
@@ -205,7 +205,7 @@ class Traits:
                 return Window(
                     rel.spec, places.get("start"), places.get("end"), time_column, rel.processing, rel.local
                 )
-            case L.Filter() | O.Rank() | O.Deduplicate() | L.Sort():
+            case L.Filter() | O.Rank() | L.Sort():
                 return self.window(rel.inputs[0])
             case L.Join(kind=("SEMI" | "ANTI")) if self.window(rel.left) and self.window(rel.right):
                 return self.window(rel.left)

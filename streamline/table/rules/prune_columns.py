@@ -91,12 +91,6 @@ def _prune(rel: L.Rel, needed: frozenset[int]) -> Pruned:
             return _over(rel, needed)
         case O.Rank():
             return _rank(rel, needed)
-        case O.Deduplicate():
-            below, inner = _below(rel.input, needed | {*rel.partition, rel.time})
-            node = replace(
-                rel, input=below, partition=tuple(inner[p] for p in rel.partition), time=inner[rel.time]
-            )
-            return node, tuple(inner)
         case L.Sort() | O.SortLimit() | O.TemporalSort():
             below, inner = _below(rel.input, needed | {k.column for k in rel.keys})
             return replace(rel, input=below, keys=_keys(rel.keys, inner)), tuple(inner)
@@ -204,8 +198,7 @@ def _over(rel: L.Over, needed: frozenset[int]) -> Pruned:
 
 def _rank(rel: O.Rank, needed: frozenset[int]) -> Pruned:
     width = len(rel.input.schema)
-    last = [rel.last_column] if rel.last_column is not None else []
-    read = {i for i in needed if i < width} | {*rel.partition, *(k.column for k in rel.order), *last}
+    read = {i for i in needed if i < width} | {*rel.partition, *(k.column for k in rel.order)}
     kept = sorted(read)
     place = {old: i for i, old in enumerate(kept)}
     number = rel.number if width in needed else None
@@ -215,6 +208,6 @@ def _rank(rel: O.Rank, needed: frozenset[int]) -> Pruned:
         partition=tuple(place[p] for p in rel.partition),
         order=_keys(rel.order, place),
         number=number,
-        last_column=None if rel.last_column is None else place[rel.last_column],
+        window_end=None if rel.window_end is None else place[rel.window_end],
     )
     return node, (*kept, *([width] if number is not None else []))

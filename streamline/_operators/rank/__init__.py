@@ -1,0 +1,1 @@
+"""Ranking: the first rows of an order, sorting, deduplication."""
