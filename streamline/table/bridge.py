@@ -41,11 +41,7 @@ class GraphNodes:
 
     origins: tuple[tuple[int, str | None], ...]
 
-    def attach(self, graph: StreamGraph) -> tuple[int, str | None]:
-        """The first of them; `attach_all` gives all."""
-        return self.attach_all(graph)[0]
-
-    def attach_all(self, graph: StreamGraph) -> tuple[tuple[int, str | None], ...]:
+    def attach(self, graph: StreamGraph) -> tuple[tuple[int, str | None], ...]:
         """The nodes that send the records."""
         for node, _ in self.origins:
             if node not in graph.nodes:

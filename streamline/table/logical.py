@@ -123,8 +123,8 @@ class RowSchema:
 class ScanSource(Protocol):
     """Where the records of a scan come from. Equal sources are the same records: they are attached once a graph."""
 
-    def attach(self, graph: StreamGraph) -> tuple[int, str | None]:
-        """The node that sends the records, added to the graph where it is not there yet, and its side output."""
+    def attach(self, graph: StreamGraph) -> tuple[tuple[int, str | None], ...]:
+        """The nodes that send the records (added to the graph where they are not there yet) and their side outputs."""
         ...
 
 
@@ -135,10 +135,10 @@ class GraphNode:
     node: int
     side: str | None = None
 
-    def attach(self, graph: StreamGraph) -> tuple[int, str | None]:
+    def attach(self, graph: StreamGraph) -> tuple[tuple[int, str | None], ...]:
         if self.node not in graph.nodes:
             raise ValidationException("the table was made of a stream of another environment")
-        return self.node, self.side
+        return ((self.node, self.side),)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,10 +40,10 @@ class SourceNode:
     event_time: str = "yes"
     strategy: Any = None
 
-    def attach(self, graph: StreamGraph) -> tuple[int, str | None]:
+    def attach(self, graph: StreamGraph) -> tuple[tuple[int, str | None], ...]:
         for node in graph.nodes.values():
             if node.source is self.source:
-                return node.id, None
+                return ((node.id, None),)
         parallelism = self.parallelism
         if parallelism is None and not self.source.parallel:
             parallelism = 1
@@ -59,7 +59,7 @@ class SourceNode:
                 options=() if self.source.parallel else (("non_parallel", True),),
             )
         )
-        return added.id, None
+        return ((added.id, None),)
 
 
 @dataclass(frozen=True)
