@@ -499,6 +499,18 @@ async def test_unknown_topic_is_said_at_once(kafka: KafkaKit) -> None:
         await text_source(kafka, "no-such-topic").discover()
 
 
+@pytest.mark.apache_kafka  # with the embedded broker the reader makes the topic anew
+async def test_topic_that_is_deleted_while_it_is_read(kafka: KafkaKit) -> None:
+    topic = await kafka.create_topic()
+    await kafka.produce(topic, numbered(2))
+    source = text_source(kafka, topic, properties={"metadata.max.age.ms": "300"})
+    with anyio.fail_after(15), pytest.raises(KafkaException, match=f"topic '{topic}' is gone: it was deleted"):
+        async with reading(source) as r:
+            await r.read(2)
+            await kafka.delete_topic(topic)
+            await r.read(3)
+
+
 async def test_broker_that_is_not_there() -> None:
     address = f"127.0.0.1:{free_ports(1)[0]}"
     source = KafkaSource(bootstrap_servers=address, topics="t", value_type=Click)
