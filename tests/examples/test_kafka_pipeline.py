@@ -28,5 +28,5 @@ async def test_the_reference_pipeline_gives_the_right_alerts(kafka: KafkaKit) ->
     await env.execute("rising")
     found = [(record.key, json.loads(record.value)) for record in await kafka.consume_all(alerts)]
     assert found == [
-        (b"ann", {"customer": "ann", "until": "2024-05-01T12:02:00Z", "before": 10.0, "now": 25.0}),
+        (b"ann", {"customer": "ann", "until": "2024-05-01T12:02:00", "before": 10.0, "now": 25.0}),
     ]
