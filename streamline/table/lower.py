@@ -90,9 +90,16 @@ class Stream:
 class Lowering:
     """Adds plans to a graph. Parts that several plans have in common are added once."""
 
-    def __init__(self, graph: StreamGraph, context: EvalContext) -> None:
+    def __init__(self, graph: StreamGraph, context: EvalContext, event_time: bool = True) -> None:
+        """
+        Args:
+            graph: what plans are added to.
+            context: of the evaluation of expressions.
+            event_time: whether some plan needs watermarks; where none does, declared ones are not computed.
+        """
         self.graph = graph
         self.context = context
+        self.event_time = event_time
         self._done: dict[P.Node, Stream] = {}
 
     def lower(self, node: P.Node) -> Stream:
@@ -172,6 +179,8 @@ class Lowering:
         stream = self.lower(node.input)
         spec = node.spec
         assert spec.expression is not None
+        if not self.event_time:
+            return stream
         write = watermark_cuts if spec.on_event else watermark_newest
         name = node.schema[spec.column].name
         code = write(stream.rows, spec.column, name, spec.expression, self.context)

@@ -203,6 +203,10 @@ class Sink(_One):
     sink: L.Sink
 
 
+#: Nodes that wait for event time, whatever their parameters.
+EVENT_TIME: Final = (WindowTableFunction, WindowRank, WindowJoin, TemporalSort)
+
+
 def mode_of(changes: frozenset[str], before: bool) -> ChangelogMode:
     """The changelog mode of these changes, with or without -U."""
     kinds = {RowKind.INSERT}

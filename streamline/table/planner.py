@@ -13,6 +13,7 @@ from streamline.table import logical as L
 from streamline.table import physical as P
 from streamline.table.bind.context import Catalog
 from streamline.table.bind.query import QueryBinder
+from streamline.table.event_time import needs_watermarks
 from streamline.table.explain import logical_text, physical_text
 from streamline.table.expr.context import EvalContext
 from streamline.table.lower import Attached, Lowering
@@ -74,7 +75,7 @@ def translate(
     settings = _read(config)
     traits = Traits()
     physical = [_physical(s, settings, traits) for s in sinks]
-    lowering = Lowering(graph, evaluation_context(settings))
+    lowering = Lowering(graph, evaluation_context(settings), any(map(needs_watermarks, physical)))
     result = []
     for node in physical:
         assert isinstance(node, P.Sink)

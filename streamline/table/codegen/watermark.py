@@ -6,7 +6,7 @@ from streamline.errors import TableException
 from streamline.table.codegen.rows import LoopReader, Rows
 from streamline.table.codegen.writer import Generated, Writer
 from streamline.table.expr.context import EvalContext
-from streamline.table.expr.nodes import Expr, InputRef
+from streamline.table.expr.nodes import Call, Expr, InputRef, Literal
 
 __all__ = ("no_rowtime", "watermark_cuts", "watermark_newest")
 
@@ -32,25 +32,38 @@ def _reader(rows: Rows, context: EvalContext) -> LoopReader:
 def watermark_newest(rows: Rows, column: int, name: str, expr: Expr, context: EvalContext) -> Generated:
     """`newest(batch)`: the largest watermark (epoch ms) that a record of the batch stands for, None for none."""
     reader = _reader(rows, context)
+    # The largest of what is so much behind a time is that much behind the largest.
+    expr, delay = _delayed(expr)
     mark = reader.milliseconds(expr)
     time = reader.milliseconds(InputRef(column, rows.exprs[column].type))
     nullable = expr.type.nullable
+    behind = f" - {delay}" if delay else ""
     lines, head = reader.head(with_kind=False)
     w = Writer()
     with w.block("def newest(batch):"):
         for line in lines:
             w.line(line)
         if not nullable:
-            w.line(f"return max([{mark} {head}])")
+            w.line(f"return max([{mark} {head}]){behind}")
         else:
             w.line(f"marks = [{mark} {head}]")
             with w.block("try:"):
-                w.line("return max(marks)")
+                w.line(f"return max(marks){behind}")
             with w.block("except TypeError:"):
                 with w.block(f"{head}:"), w.block(f"if {time} is None:"):
                     w.line(f"no_rowtime({name!r}, r)")
-                w.line("return max([m for m in marks if m is not None], default=None)")
+                w.line("marks = [m for m in marks if m is not None]")
+                w.line(f"return max(marks){behind} if marks else None")
     return Generated("newest", w.text(), reader.finish())
+
+
+def _delayed(expr: Expr) -> tuple[Expr, int]:
+    """`time - INTERVAL` as the time and milliseconds; any other expression with 0."""
+    if isinstance(expr, Call) and expr.function.name == "-" and len(expr.operands) == 2:
+        time, delay = expr.operands
+        if time.type.is_timestamp and isinstance(delay, Literal) and delay.type.root == "INTERVAL_DAY_TIME":
+            return time, int(delay.value or 0)
+    return expr, 0
 
 
 def watermark_cuts(rows: Rows, column: int, name: str, expr: Expr, context: EvalContext) -> Generated:
