@@ -350,6 +350,8 @@ class SourceContext(Protocol):
     parallelism: int
     clock: Clock
     metrics: MetricGroup
+    #: Whether the job goes on from a checkpoint: a split without a position has come into being since.
+    restored: bool
 
     def wake(self) -> None:
         """Say that `poll` may have something now. Callable from the loop's thread only."""

@@ -536,6 +536,7 @@ class Attempt:
                     alignment=self._alignment,
                     read=read,
                     ended_before=ended_before,
+                    restored=before is not None,
                 )
             )
             return

@@ -64,12 +64,14 @@ class SourceTask:
         alignment: AlignmentGroups,
         read: Sequence[Split] = (),
         ended_before: bool = False,
+        restored: bool = False,
     ) -> None:
         """
         Args:
             splits: what to read, each with the position to go on from.
             read: splits that were read to their end before the checkpoint that the job goes on from.
             ended_before: in that checkpoint the subtask had ended: it ends at once.
+            restored: the job goes on from a checkpoint.
         """
         self.host = host
         self.node_id = node_id
@@ -83,6 +85,7 @@ class SourceTask:
         self.metrics: abc.MetricGroup = metrics
         self.job_name = host.job_name
         self.clock = host.clock
+        self.restored = restored
         self._strategy = strategy
         self._given = list(splits)
         self._merger = WatermarkMerger(0)

@@ -127,7 +127,8 @@ class KafkaReader(SourceReader[Any]):
         properties = {**settings.properties, "client.id": f"{settings.client_id}-{ctx.subtask_index}"}
         consumer = self._consumer = new_consumer(properties, settings.group)
         await start(consumer, settings.bootstrap)
-        await self._add(splits, settings.starting)
+        # What a restored job has no position for came into being since its checkpoint.
+        await self._add(splits, KafkaOffsetsInitializer.earliest() if ctx.restored else settings.starting)
         ctx.spawn(self._fetch, "fetch")
         if settings.group is not None:
             ctx.spawn(self._commit, "commit")

@@ -24,6 +24,7 @@ class Context:
     parallelism = 1
     attempt = 0
     checkpointing = True
+    restored = False
 
     def __init__(self, group: anyio.abc.TaskGroup | None = None) -> None:
         self.clock = SystemClock()
@@ -98,6 +99,7 @@ async def reading(
         async with anyio.create_task_group() as group:
             r = Reading(source.reader(), Context(group))
             try:
+                r.context.restored = positions is not None
                 await r.reader.open(r.context, [(s, (positions or {}).get(s.id)) for s in found])  # type: ignore[arg-type]
                 yield r
             finally:

@@ -209,6 +209,14 @@ async def test_new_partitions_are_read_from_their_first_record(kafka: KafkaKit) 
         assert await r.read(3) == ["0:2", "1:0", "1:1"], "and the first partition goes on where it was"
 
 
+async def test_partitions_that_came_while_the_job_was_down_are_read_from_their_first_record(kafka: KafkaKit) -> None:
+    topic = await kafka.create_topic(2)
+    await kafka.produce(topic, [*numbered(2, 0), *numbered(2, 1)])
+    source = text_source(kafka, topic, starting_offsets=LATEST)
+    async with reading(source, {f"{topic}-0": [1, None]}) as r:
+        assert await r.read(3) == ["0:1", "1:0", "1:1"]
+
+
 # -- where to start ------------------------------------------------------------------------------------------------
 
 
