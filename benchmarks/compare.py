@@ -27,9 +27,9 @@ def load() -> list[dict[str, Any]]:
 def pick(runs: list[dict[str, Any]], which: str) -> dict[str, Any]:
     if which.lstrip("-").isdigit() and len(which) < 4:
         return runs[-abs(int(which)) - 1]
-    for run in reversed(runs):
-        if run["commit"].startswith(which):
-            return run
+    found = [run for run in runs if str(run["commit"]).startswith(which)]
+    if found:
+        return found[-1]
     sys.exit(f"no run of commit {which!r}; there are {', '.join(sorted({r['commit'] for r in runs}))}")
 
 

@@ -75,7 +75,7 @@ async def by_streamline(bootstrap: str, target: str, count: int) -> float:
     """The same as a job; records a second, start-up and end of the clients included."""
     env = StreamExecutionEnvironment.get_execution_environment()
     env.set_parallelism(1)
-    source = KafkaSource(
+    source: KafkaSource[Trade] = KafkaSource(
         bootstrap_servers=bootstrap,
         topics=SOURCE,
         value_type=Trade,

@@ -64,7 +64,7 @@ class Rising(KeyedProcessFunction[str, Spending, Alert]):
 
 def orders(env: StreamExecutionEnvironment, bootstrap: str, topic: str, *, bounded: bool) -> DataStream[Order]:
     """The orders, each partition with watermarks of its own; an idle partition does not hold the others back."""
-    source = KafkaSource(
+    source: KafkaSource[Order] = KafkaSource(
         bootstrap_servers=bootstrap,
         topics=topic,
         group_id="rising",
