@@ -16,6 +16,7 @@ from streamline._channel.gate import Gate, Tick
 from streamline._channel.output import ChannelOutput
 from streamline._core.elements import Barrier, Batch, EndOfInput, Watermark, WatermarkStatus
 from streamline._core.time import Clock, TimerHandle, perf_counter
+from streamline._runtime.failing_record import note_record
 from streamline._runtime.metrics import MetricGroup
 from streamline._runtime.slice import BatchLimit, TimeSlice
 from streamline._state.snapshot import SubtaskSnapshot
@@ -186,6 +187,7 @@ class OperatorTask:
             await self.operator.open(self)
             await self._loop()
         except Exception as e:
+            note_record(e)
             note(e, self._where)
             raise
         finally:

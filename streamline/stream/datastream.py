@@ -28,7 +28,7 @@ from streamline._operators.process import Process
 from streamline._operators.sink import CallSink, Print, WriterSink
 from streamline._operators.timestamps import AssignTimestamps
 from streamline._operators.window.assign import WindowAssigner
-from streamline.abc import Sink
+from streamline.abc import Sink, TableBridge
 from streamline.errors import ValidationException
 from streamline.stream.adapt import checked, result_type, selector_of
 from streamline.stream.base import Origin, Stream, StreamNode
@@ -269,6 +269,20 @@ class DataStream(Stream, StreamNode, Generic[T]):
                 options=(("strategy", watermark_strategy),),
             )
         )
+
+    # -- tables --------------------------------------------------------------------------------------------------
+
+    def to_table(self, table_environment: TableBridge, *fields_or_schema: Any) -> Any:
+        """The records as a table: `table_environment.from_data_stream(stream, …)`."""
+        return table_environment.from_data_stream(self, *fields_or_schema)
+
+    def to_changelog_table(self, table_environment: TableBridge, schema: Any = None, changelog_mode: Any = None) -> Any:
+        """The changes as a table: `table_environment.from_changelog_stream(stream, …)`."""
+        return table_environment.from_changelog_stream(self, schema, changelog_mode)
+
+    def create_temporary_view(self, table_environment: TableBridge, path: str, *fields_or_schema: Any) -> None:
+        """Register the records as a table: `table_environment.create_temporary_view(path, stream, …)`."""
+        table_environment.create_temporary_view(path, self, *fields_or_schema)
 
     # -- ends ----------------------------------------------------------------------------------------------------
 

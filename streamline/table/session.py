@@ -18,6 +18,7 @@ from streamline.table.catalog_manager import CatalogManager, Found, quoted_path
 from streamline.table.config import TableConfig
 from streamline.table.expr.context import EvalContext
 from streamline.table.logical import Rel, Scan
+from streamline.table.parse import path_of
 from streamline.table.planner import evaluation_context
 from streamline.table.planner_config import PlannerConfig, time_zone
 from streamline.table.schema import ResolvedSchema
@@ -96,7 +97,28 @@ class TableSession:
             ValidationException: a name or type that does not fit.
         """
         settings = self.planner_config
-        return QueryBinder(self, settings, evaluation_context(settings)).bind(query).rel
+        try:
+            return QueryBinder(self, settings, evaluation_context(settings)).bind(query).rel
+        except ValidationException as e:
+            if "not found in any table" in str(e) and (advice := self._columns_of(query)):
+                e.args = (f"{e}\n{advice}",)
+            raise
+
+    def _columns_of(self, query: exp.Expression) -> str:
+        """What columns the tables of a query have, and how to name those that have no names."""
+        lines: dict[str, None] = {}
+        unnamed = False
+        for node in query.find_all(exp.Table):
+            path = tuple(path_of(node))
+            found = self.catalogs.find(path)
+            if found is None or isinstance(found.object, CatalogView):
+                continue
+            names = self.resolved_of(found).get_column_names()
+            lines[f"{'.'.join(path)} has the columns {', '.join(names)}"] = None
+            unnamed = unnamed or names == [f"f{i}" for i in range(len(names))]
+        if unnamed:
+            lines["Name the columns by a Schema, or by fields: create_temporary_view(name, stream, schema)"] = None
+        return "\n".join(lines)
 
     def name_table(self, table: Table) -> str:
         """A made-up name under which queries can refer to a table."""

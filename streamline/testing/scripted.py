@@ -147,7 +147,10 @@ class ScriptedSource(Source[Any]):
         self.scripts: dict[str, list[Step]] = {split: self._steps(script) for split, script in scripts.items()}
         self.bounded = ends
         self.parallel = len(self.scripts) > 1
-        self.event_time = "yes"
+        # A script that is still to be fed may speak of time; another says already whether it does.
+        steps_given = [step for script in self.scripts.values() for step in script]
+        timed = any(isinstance(s, Watermark) or (isinstance(s, Batch) and s.timestamps) for s in steps_given)
+        self.event_time = "yes" if timed or not ends else "no"
         self.output_type = output_type
         self.name = name
         self._readers: list[_Reader] = []

@@ -55,7 +55,6 @@ from .common import (
     texts,
 )
 
-
 pytestmark = pytest.mark.filterwarnings("ignore:conversions that never ran")
 
 
@@ -130,9 +129,7 @@ TUMBLE_5 = """
     GROUP BY window_start, window_end"""
 
 
-async def test_p05_watermark_of_the_schema(
-    virtual_clock: VirtualClock, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_p05_watermark_of_the_schema(virtual_clock: VirtualClock, capsys: pytest.CaptureFixture[str]) -> None:
     env, t_env = envs()
     with paced():
         stream = feed(env, [*ORDERS, LATE])
@@ -214,9 +211,7 @@ async def test_p07_rows_out() -> None:
 
 def totals_of(t_env: StreamTableEnvironment, name: str = "total") -> Any:
     return (
-        t_env.from_path("orders")
-        .group_by(col("customerId"))
-        .select(col("customerId"), col("amount").sum.alias(name))
+        t_env.from_path("orders").group_by(col("customerId")).select(col("customerId"), col("amount").sum.alias(name))
     )
 
 
@@ -277,9 +272,7 @@ async def test_p09_declared_types() -> None:
     a = t_env.to_data_stream(t, Types.ROW_NAMED(["amount", "id"], [Types.BIG_DEC(), Types.LONG()]))
     b = t_env.to_data_stream(
         t,
-        DataTypes.ROW(
-            [DataTypes.FIELD("n", DataTypes.BIGINT()), DataTypes.FIELD("sum", DataTypes.DECIMAL(12, 2))]
-        ),
+        DataTypes.ROW([DataTypes.FIELD("n", DataTypes.BIGINT()), DataTypes.FIELD("sum", DataTypes.DECIMAL(12, 2))]),
     )
     first, second = await rows(a), await rows(b)
     assert first == [Row(D("120.00"), 1), Row(D("80.50"), 2)]
@@ -604,9 +597,7 @@ async def test_p17_as_written() -> None:
 
 async def test_p17_with_a_select() -> None:
     env, t_env = envs()
-    selected = cleaned_events(env, t_env).select(
-        col("eventId"), col("cleanValue"), col("timestamp"), col("category")
-    )
+    selected = cleaned_events(env, t_env).select(col("eventId"), col("cleanValue"), col("timestamp"), col("category"))
     enriched = t_env.to_data_stream(selected, EnrichedEvent)
     keyed = enriched.key_by(lambda e: e.category)
     with pytest.raises(ValidationException) as e:
@@ -887,5 +878,3 @@ async def test_p22_a_metric() -> None:
     assert len(out) == len(ORDERS)
     assert all(a is b for a, b in zip(out, ORDERS))
     assert (await job.metrics())["monitored"]["records_processed"] == 5
-
-
