@@ -176,6 +176,20 @@ def _window_rank(node: P.WindowRank) -> str:
     )
 
 
+def _over(node: P.OverAggregate) -> str:
+    inputs, rel = _in(node), node.node
+    first = rel.calls[0]
+    preceding = first.frame.preceding
+    bound = "UNBOUNDED PRECEDING" if preceding is None else f"{preceding} PRECEDING"
+    select = [*inputs, *(f"{_call(c.call, inputs)} AS {n}" for c, n in zip(rel.calls, rel.names))]
+    partition = f"partitionBy=[{', '.join(inputs[p] for p in first.partition)}], " if first.partition else ""
+    frame = "ROWS" if first.frame.rows else "RANGE"
+    return (
+        f"OverAggregate({partition}orderBy=[{_order(first.order, inputs)}], "
+        f"window=[ {frame} BETWEEN {bound} AND CURRENT ROW], select=[{', '.join(select)}])"
+    )
+
+
 def _sort_limit(node: P.SortLimit) -> str:
     rel = node.node
     fetch = "" if rel.limit is None else f", fetch=[{rel.limit}]"
@@ -273,6 +287,7 @@ _PHYSICAL: Final[dict[type[P.Node], Callable[[Any], str]]] = {
     P.GroupWindowAggregate: _group_window,
     P.WindowTableFunction: _window_tvf,
     P.Join: _join,
+    P.OverAggregate: _over,
     P.WindowJoin: _window_join,
     P.Rank: _rank,
     P.Deduplicate: _deduplicate,

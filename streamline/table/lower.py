@@ -29,6 +29,7 @@ from streamline._operators.assign_watermarks import AssignWatermarks
 from streamline._operators.calc import Calc
 from streamline._operators.join.regular import RegularJoin
 from streamline._operators.join.window import WindowJoin
+from streamline._operators.rank.over import OrderedOver, OverByArrival, OverByTime
 from streamline._operators.rank.rows import FirstByTime, TemporalSort
 from streamline.abc import Operator
 from streamline.errors import TableException
@@ -39,11 +40,12 @@ from streamline.table.codegen.changelog import drop_before, expand, normalize_lo
 from streamline.table.codegen.correlate import correlate
 from streamline.table.codegen.group import group_loop, key_function
 from streamline.table.codegen.join import JoinSide, join_side, join_state
+from streamline.table.codegen.over import ordered_over, over_loop
 from streamline.table.codegen.rank import deduplicate_loop, instant_of, precedes, rank_loop, window_rank_loop
 from streamline.table.codegen.rows import Rows
 from streamline.table.codegen.session import SessionLoop, session_loop, session_rows_loop
 from streamline.table.codegen.state_types import row_type
-from streamline.table.codegen.timed_rows import timed_rows
+from streamline.table.codegen.timed_rows import kind_rows, timed_rows
 from streamline.table.codegen.watermark import watermark_cuts, watermark_newest
 from streamline.table.codegen.window import WindowTime, shift_of, window_loop
 from streamline.table.codegen.window_join import window_join, window_rows
@@ -504,6 +506,33 @@ class Lowering:
         )
         return Stream((added,), Rows.of_tuples(node.schema.types, True))
 
+    def over(self, node: P.OverAggregate) -> Stream:
+        rel = node.node
+        stream = self.lower(node.input)
+        first = rel.calls[0]
+        calls = [c.call for c in rel.calls]
+        types = node.input.schema.types
+        time = types[first.order[0].column]
+        row = row_type(types)
+        make: Callable[[], Operator]
+        if time.time_attribute is None:
+            read = kind_rows(stream.rows, first.partition, self.context)
+            results, position = ordered_over(types, calls, first.order, first.frame, self.context)
+            make = partial(OrderedOver, read.make, results.make, position.make, row, node.emit_before)
+        else:
+            loop = over_loop(types, calls, first.frame, self.context)
+            if time.is_proctime:
+                read = kind_rows(stream.rows, first.partition, self.context)
+                make = partial(OverByArrival, read.make, loop.fire.make, loop.new.make)
+            else:
+                read = timed_rows(stream.rows, first.order[0].column, first.partition, self.context)
+                by_key = first.frame.preceding is not None
+                make = partial(OverByTime, read.make, loop.fire.make, loop.new.make, row, by_key)
+        added = self.operator(
+            "OverAggregate", stream, make, keyed=self.key(stream, first.partition), description=digest(node)
+        )
+        return Stream((added,), Rows.of_tuples(node.schema.types, node.mode.is_insert_only))
+
     def temporal_sort(self, node: P.TemporalSort) -> Stream:
         stream = self.lower(node.input)
         time = node.keys[0].column
@@ -673,6 +702,7 @@ _BUILDERS: Final[dict[type[P.Node], Callable[[Lowering, Any], Stream]]] = {
     P.WindowTableFunction: Lowering.window_table,
     P.UnionAll: Lowering.union,
     P.Join: Lowering.join,
+    P.OverAggregate: Lowering.over,
     P.WindowJoin: Lowering.window_join,
     P.Correlate: Lowering.correlate,
     P.Rank: Lowering.rank,

@@ -157,6 +157,12 @@ class TemporalSort(_One):
 
 
 @dataclass(frozen=True)
+class OverAggregate(_One):
+    node: L.Over
+    emit_before: bool
+
+
+@dataclass(frozen=True)
 class _Two(Node):
     left: Node
     right: Node
@@ -435,6 +441,40 @@ class Planner:
                 f"{_digest(cause)}"
             )
 
+    def over(self, rel: L.Over, before: bool, by_key: bool) -> Node:
+        first = rel.calls[0]
+        self._check_over(rel, first)
+        if O.over_updates(rel):
+            node = self.exchange(self.plan(rel.input, True), first.partition)
+            return OverAggregate(rel.schema, self.node_mode(rel, before), node, rel, before)
+        self.insert_only(rel.input, "OverAggregate")
+        node = self.exchange(self.plan(rel.input, False), first.partition)
+        return OverAggregate(rel.schema, INSERT_ONLY, node, rel, False)
+
+    def _check_over(self, rel: L.Over, first: L.OverCall) -> None:
+        for c in rel.calls:
+            if c.call.name in ("LEAD", "NTILE", "CUME_DIST", "PERCENT_RANK"):
+                raise TableException(f"{c.call.name} Function is not supported in stream mode.")
+            if (c.partition, c.order, c.frame) != (first.partition, first.order, first.frame):
+                raise TableException(
+                    "Over Agg: Unsupported use of OVER windows. All aggregates must be computed on the same window. "
+                    "please re-check the over window statement."
+                )
+        if not first.order:
+            raise TableException("Over Agg: an OVER window of a stream needs ORDER BY; order by a time attribute")
+        if not all(k.ascending for k in first.order):
+            raise TableException("The window can only be ordered in ASCENDING mode.")
+        if first.frame.following != 0:
+            raise TableException("OVER RANGE FOLLOWING windows are not supported yet.")
+        if O.over_updates(rel):
+            if first.frame.preceding is not None or any(c.call.name == "LAG" for c in rel.calls):
+                raise TableException(
+                    "OVER windows' ordering in stream mode must be defined on a time attribute; an order by another "
+                    "column only goes with UNBOUNDED PRECEDING"
+                )
+        elif len(first.order) > 1:
+            raise TableException("The window can only be ordered by a single time column.")
+
     def sort_limit(self, rel: O.SortLimit, before: bool, by_key: bool) -> Node:
         node = self.exchange(self.plan(rel.input, True), ())
         return SortLimit(rel.schema, self.node_mode(rel, before), node, rel, before)
@@ -590,6 +630,7 @@ _BUILDERS: Final[dict[type[L.Rel], Callable[[Planner, Any, bool, bool], Node]]] 
     O.Rank: Planner.rank,
     O.SortLimit: Planner.sort_limit,
     O.TemporalSort: Planner.temporal_sort,
+    L.Over: Planner.over,
     L.Join: Planner.join,
     L.Union: Planner.union,
     L.Sink: Planner.sink,

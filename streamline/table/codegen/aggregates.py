@@ -656,6 +656,11 @@ class Aggregates:
                     else:
                         self._arguments[expr] = w.named(self._reader.value(expr))
 
+    def rebind(self, w: Writer) -> None:
+        """`bind_arguments` for another row: where it is written more than once."""
+        self._arguments.clear()
+        self.bind_arguments(w)
+
     def initial(self, w: Writer) -> None:
         """The slots of a new group."""
         for slots, names, code in zip(self._grouped(), self._names, self._codes):

@@ -12,7 +12,7 @@ from streamline.table.codegen.writer import Generated, Writer
 from streamline.table.expr.context import EvalContext
 from streamline.table.expr.nodes import InputRef
 
-__all__ = ("timed_rows",)
+__all__ = ("kind_rows", "timed_rows")
 
 
 def no_time(row: object) -> int:
@@ -51,3 +51,22 @@ def timed_rows(rows: Rows, time: int, keys: Sequence[int] | None, context: EvalC
     namespace = reader.finish()
     namespace["no_time"] = no_time
     return Generated("read", text, namespace)
+
+
+def kind_rows(rows: Rows, keys: Sequence[int], context: EvalContext) -> Generated:
+    """`read(batch)`: (kind, key, row) triples."""
+    reader = LoopReader(rows, context)
+    test, sources = reader.filtered([InputRef(i, e.type) for i, e in enumerate(rows.exprs)])
+    inner = Writer(1)
+    with inner.block("HEAD"), inner.guard(test):
+        inner.line(f"row = {'r' if rows.is_plain else tuple_source(sources)}")
+        parts = [key_source(reader, rows.exprs[k].type, f"row[{k}]") for k in keys]
+        key = parts[0] if len(parts) == 1 else tuple_source(parts) if parts else "()"
+        inner.line(f"add((kind, {key}, row))")
+    lines, head = reader.head(with_kind=True)
+    w = Writer()
+    with w.block("def read(batch):"):
+        for line in (*lines, "out = []", "add = out.append"):
+            w.line(line)
+    text = w.text() + inner.text().replace("HEAD", f"{head}:", 1) + "    return out\n"
+    return Generated("read", text, reader.finish())
