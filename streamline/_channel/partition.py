@@ -84,8 +84,6 @@ def targets(spec: PartitionSpec, source: int, sources: int, consumers: int) -> r
             return range(source * consumers // sources, (source + 1) * consumers // sources)
         target = source * consumers // sources
         return range(target, target + 1)
-    if isinstance(spec, Global):
-        return range(1)
     return range(consumers)
 
 
@@ -97,6 +95,8 @@ def partitioner(spec: PartitionSpec, channels: int, max_parallelism: int, source
         return _ByKey(spec.selector, max_parallelism, channels)
     if isinstance(spec, Custom):
         return _ByFunction(spec, channels)
+    if isinstance(spec, Global):
+        return _ToFirst()
     if isinstance(spec, Shuffle):
         return _AtRandom(channels, source)
     return _RoundRobin(channels, source)
@@ -114,6 +114,13 @@ def _split(batch: Batch, owners: list[int]) -> Iterable[tuple[int, Batch]]:
         else:
             found.append(i)
     return [(owner, batch.take(indices)) for owner, indices in places.items()]
+
+
+class _ToFirst(Partitioner):
+    """The other subtasks have channels too: barriers, watermarks and the end have to reach them."""
+
+    def partition(self, batch: Batch) -> Iterable[tuple[int, Batch]]:
+        return ((0, batch),)
 
 
 class _ByKey(Partitioner):
