@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from importlib.metadata import entry_points
 
 import pytest
 
@@ -38,7 +39,9 @@ def session(pytester: pytest.Pytester, code: str, *, leaks: bool) -> pytest.RunR
         f"streamline_leaks = {str(leaks).lower()}\n"
     )
     pytester.makepyfile(code)
-    return pytester.runpytest_subprocess("-p", "streamline.testing.plugin", "-p", "no:cacheprovider")
+    installed = any(e.value == "streamline.testing.plugin" for e in entry_points(group="pytest11"))
+    plugin = () if installed else ("-p", "streamline.testing.plugin")
+    return pytester.runpytest_subprocess(*plugin, "-p", "no:cacheprovider")
 
 
 @pytest.fixture(autouse=True)
