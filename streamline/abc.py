@@ -445,6 +445,10 @@ class SinkContext(Protocol):
     #: Whether checkpoints are taken; without them nothing is ever committed before the end of the input.
     checkpointing: bool
 
+    def spawn(self, function: Callable[[], Awaitable[None]], name: str) -> None:
+        """Run a background task in the job's task group; its failure fails the job, the job's end cancels it."""
+        ...
+
 
 class SinkWriter(ABC, Generic[T]):
     """Writes one subtask's records.
@@ -465,6 +469,9 @@ class SinkWriter(ABC, Generic[T]):
     @abstractmethod
     async def write(self, batch: Batch) -> None:
         """Take records; may wait (back-pressure)."""
+
+    async def write_watermark(self, timestamp: int) -> None:
+        """Event time has reached `timestamp` (epoch ms)."""
 
     async def flush(self, end_of_input: bool = False) -> None:
         """Make everything written safe; called before a barrier passes and at the end of the input."""

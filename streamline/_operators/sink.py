@@ -160,6 +160,7 @@ class _WriterContext:
         self.clock: Clock = ctx.clock
         self.metrics: MetricGroup = ctx.metrics
         self.checkpointing = checkpointing
+        self.spawn = ctx.spawn
 
 
 @final
@@ -196,6 +197,10 @@ class WriterSink(Operator):
 
     async def on_batch(self, batch: Batch, out: Output) -> None:
         await self._writer.write(batch)
+
+    async def on_watermark(self, watermark: int, out: Output) -> int | None:
+        await self._writer.write_watermark(watermark)
+        return watermark
 
     async def on_barrier(self, barrier: Barrier, out: Output) -> None:
         await self._writer.flush()

@@ -23,6 +23,7 @@ _CONNECTORS: Final = {
     "print": "streamline.connectors.print:PrintFactory",
 }
 _FORMATS: Final = {
+    "csv": "streamline.connectors.formats.csv:CsvFormatFactory",
     "json": "streamline.connectors.formats.json:JsonFormatFactory",
     "raw": "streamline.connectors.formats.raw:RawFormatFactory",
 }

@@ -7,11 +7,14 @@ from streamline.connectors.formats.base import (
     DeserializationSchema,
     SerializationSchema,
 )
+from streamline.connectors.formats.csv import CsvDeserializationSchema, CsvSerializationSchema
 from streamline.connectors.formats.json import JsonDeserializationSchema, JsonSerializationSchema
 from streamline.connectors.formats.text import BytesSchema, SimpleStringSchema
 
 __all__ = (
     "BytesSchema",
+    "CsvDeserializationSchema",
+    "CsvSerializationSchema",
     "DeserializationException",
     "DeserializationSchema",
     "JsonDeserializationSchema",
