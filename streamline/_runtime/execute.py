@@ -146,6 +146,11 @@ class Job:
         self.attempts = 0
         self.checkpointing: Final = Checkpointing(self.name, self.id, self.clock, options.checkpoints)
         self.metrics.gauge("numRestarts", lambda: max(0, self.attempts - 1))
+        statistics = self.checkpointing.coordinator.statistics
+        self.metrics.gauge("totalNumberOfCheckpoints", lambda: statistics.triggered)
+        self.metrics.gauge("numberOfCompletedCheckpoints", lambda: statistics.completed)
+        self.metrics.gauge("numberOfFailedCheckpoints", lambda: statistics.failed)
+        self.metrics.gauge("lastCheckpointDuration", lambda: statistics.last_duration)
         self._main: asyncio.Task[None] | None = None
         self._error: BaseException | None = None
         self._error_seen = False
