@@ -39,6 +39,9 @@ def align(operands: Sequence[Expr]) -> list[Expr] | None:
             f"implicit type conversion between {_bare(types[0])} and {_bare(types[1])} is not supported: "
             f"write a CAST for one of the two, such as CAST(… AS {other.null().summary(short=True)})."
         )
+    roots = {x.root for x in types if x.is_temporal}
+    if "DATE" in roots and len(roots) > 1:
+        return None
     common = comparable_type(types)
     if common is None:
         return None

@@ -63,7 +63,7 @@ def _allowed(source: DataType, target: DataType) -> bool:
     if a in _CHARACTER:
         return b in ("BOOLEAN", "BINARY", "VARBINARY", *_TIMES) or target.is_numeric
     if target.is_numeric:
-        return source.is_numeric or a == "BOOLEAN" or (source.is_interval and b in ("INT", "BIGINT"))
+        return source.is_numeric or a == "BOOLEAN"
     if b == "BOOLEAN":
         return source.is_numeric
     if target.is_binary:
@@ -155,7 +155,7 @@ def write(em: Emitter, source: DataType, target: DataType, text: str, bounds: tu
         return f"({text} * {temporal.DAY})"
     if source.root == "TIMESTAMP" and target.root == "DATE":
         return f"({text} // {temporal.DAY})"
-    if source.is_interval and (target.is_integer or target.root == source.root):
+    if source.is_interval and target.root == source.root:
         return text
     convert = em.cached(("cast", source, target), lambda: function(source, target, em.context), "cast")
     return f"{convert}({text})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from streamline._core import types as t
@@ -201,8 +202,24 @@ def _concat(em: Emitter, call: Call, *sources: str) -> str:
 register(Concatenation())
 define("CONCAT", ["CHARACTER CHARACTER*"], t.STRING, code=_concat)
 define("CONCAT_WS", ["CHARACTER CHARACTER CHARACTER*"], t.STRING, helper=strings.concat_ws, strict=False)
-define(
-    "TRANSLATE", ["CHARACTER CHARACTER CHARACTER"], t.STRING, "TRANSLATE3", helper=strings.translate, null_literal=True
+
+
+class _Translate(Function):
+    """TRANSLATE(s, from, to), which is only NULL where s is."""
+
+    def bind(self, operands: Sequence[Expr], options: tuple[Any, ...] = ()) -> Expr:
+        bound = super().bind(operands, options)
+        assert isinstance(bound, Call)
+        return replace(bound, type=t.STRING.with_nullable(bound.operands[0].type.nullable))
+
+    def emit(self, call: Call, em: Emitter) -> str:
+        text, source, target = call.operands
+        return em.strict((text,), lambda x: em.call(strings.translate, x, em.value(source), em.value(target)))
+
+
+register(
+    _Translate("TRANSLATE", ["CHARACTER CHARACTER CHARACTER"], t.STRING, strict=False, null_literal=True),
+    "TRANSLATE3",
 )
 
 

@@ -54,6 +54,13 @@ def _unit(name: str, unit: str, allowed: Sequence[str]) -> str:
 # -- fields ------------------------------------------------------------------------------------------------------
 
 
+#: Units that values of a type have not.
+_NOT_OF: Final = {
+    "DATE": ("MICROSECOND", "NANOSECOND"),
+    "TIME": (*calendar.DAY_FIELDS, "MICROSECOND", "NANOSECOND", "EPOCH"),
+}
+
+
 class Extract(ScalarFunction):
     """EXTRACT(unit FROM t): the unit as option."""
 
@@ -69,8 +76,10 @@ class Extract(ScalarFunction):
         (operand,) = operands
         unit = _unit(self.name, options[0], _FIELDS)
         type_ = operand.type
-        if not (type_.is_temporal or type_.is_interval) or (type_.root == "TIME" and unit in calendar.DAY_FIELDS):
+        if not (type_.is_temporal or type_.is_interval):
             raise self.cannot_apply(operands)
+        if unit in _NOT_OF.get(type_.root, ()):
+            raise ValidationException(f"unit {unit} can not be applied to {type_.null()} variable")
         return Call(self, (operand,), t.BIGINT.with_nullable(type_.nullable), (unit,))
 
     def bounds(self, call: Call) -> tuple[int, int] | None:
@@ -254,7 +263,7 @@ class TimestampAdd(ScalarFunction):
                 raise ValidationException("TIMESTAMPADD with MICROSECOND is not supported")
             interval = Literal(size // temporal.MS, t.interval_day_time().not_null())
             if time.type.root == "DATE" and size < temporal.DAY:
-                time = cast(time, t.timestamp(0))
+                time = cast(time, t.timestamp(6))
         return bind_call("+", (time, bind_call("*", (count, interval))))
 
 
@@ -275,8 +284,11 @@ class TimestampDiff(ScalarFunction):
         if not (a.type.is_temporal and b.type.is_temporal) or (a.type.root == "TIME") != (b.type.root == "TIME"):
             raise self.cannot_apply(operands)
         if a.type.root != b.type.root:
-            target = t.timestamp_ltz(3) if "TIMESTAMP_LTZ" in (a.type.root, b.type.root) else t.timestamp(9)
-            a, b = (x if x.type.root == target.root else cast(x, target) for x in (a, b))
+            if "TIMESTAMP_LTZ" in (a.type.root, b.type.root):
+                raise ValidationException(
+                    "TIMESTAMPDIFF of a TIMESTAMP_LTZ takes another one: CAST the other operand to TIMESTAMP_LTZ(3)."
+                )
+            a, b = (x if x.type.root == "TIMESTAMP" else cast(x, t.timestamp(9)) for x in (a, b))
         nullable = a.type.nullable or b.type.nullable
         return Call(self, (a, b), t.INT.with_nullable(nullable), (unit,))
 

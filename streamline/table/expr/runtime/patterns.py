@@ -27,8 +27,26 @@ _MONTHS: Final = (
 _DAYS: Final = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 
 #: Letters of both kinds of patterns, and what only one of them knows.
-_LETTERS: Final = "GyYuMLwWDdEaHkKhmsSzZX"
-_EXACT_ONLY: Final = "QqecAnNVxOBF"
+_LETTERS: Final = "GyYuMLwWDdFEaHkKhmsSzZX"
+_EXACT_ONLY: Final = "QqecAnNVxO"
+
+
+#: Zones by the short names that the JVM still knows.
+_SHORT_ZONES: Final = {
+    "PST": "America/Los_Angeles",
+    "CST": "America/Chicago",
+    "IST": "Asia/Kolkata",
+    "JST": "Asia/Tokyo",
+    "CTT": "Asia/Shanghai",
+    "ECT": "Europe/Paris",
+}
+
+
+def old_zone_of(name: str) -> tzinfo:
+    """The time zone of an id as java.util.TimeZone takes it: offsets only after GMT."""
+    if re.match(r"(?:UTC|UT)?[+-]", name):
+        return UTC
+    return zone_of(_SHORT_ZONES.get(name, name))
 
 
 @functools.lru_cache(maxsize=256)
@@ -47,7 +65,7 @@ def zone_of(name: str) -> tzinfo:
 
 
 @functools.lru_cache(maxsize=512)
-def _elements(pattern: str) -> tuple[tuple[str, int | str], ...]:
+def _elements(pattern: str, exact: bool) -> tuple[tuple[str, int | str], ...]:
     """(letter, count) of fields and ("", text) of literal text.
 
     Raises:
@@ -61,7 +79,7 @@ def _elements(pattern: str) -> tuple[tuple[str, int | str], ...]:
             end = at
             while end < len(pattern) and pattern[end] == c:
                 end += 1
-            if c not in _LETTERS + _EXACT_ONLY:
+            if c not in _LETTERS + _EXACT_ONLY * exact:
                 raise TableException(f"Unknown pattern letter: {c}, in the format '{pattern}'")
             found.append((c, end - at))
             at = end
@@ -155,6 +173,8 @@ def _text(m: _Moment, letter: str, count: int, exact: bool) -> str:
         case "Z" | "X" | "x":
             assert m.offset is not None
             return _offset_text(m.offset, letter, count)
+        case "F" if exact:
+            return f"{(m.day_of_month - 1) % 7 + 1:0{count}d}"
         case "z" | "V" | "O":
             return "UTC" if not m.offset else "GMT" + _offset_text(m.offset, "x", 3)
     values: dict[str, Callable[[], int]] = {
@@ -189,7 +209,9 @@ def formatter(pattern: str, exact: bool = True) -> Callable[[int, int | None], s
         exact: by the rules of DateTimeFormatter, else by those of SimpleDateFormat.
     """
     try:
-        elements = _elements(pattern)
+        elements = _elements(pattern, exact)
+        if exact:  # square brackets mark what is optional when reading
+            elements = tuple(e for e in elements if e not in (("", "["), ("", "]")))
     except TableException as e:
         return _failing(e)
     fast = _fast_format(elements)
@@ -265,7 +287,7 @@ _NUMERIC: Final = "yYuwWDdHkKhmsSF"
 @functools.lru_cache(maxsize=512)
 def lenient_parser(pattern: str) -> Callable[[str, tzinfo], int | None]:
     """The function that reads a text as SimpleDateFormat does: epoch milliseconds in a zone, None where it cannot."""
-    elements = _elements(pattern)
+    elements = _elements(pattern, False)
 
     def read(text: str, zone: tzinfo) -> int | None:
         fields: dict[str, int] = {}
@@ -364,7 +386,7 @@ def _standard_offset(local: int, zone: tzinfo) -> int:
 @functools.lru_cache(maxsize=512)
 def smart_parser(pattern: str) -> Callable[[str], int | None]:
     """The function that reads a text as DateTimeFormatter does: a local timestamp in nanoseconds, else None."""
-    regex, letters = _smart_regex(_elements(pattern))
+    regex, letters = _smart_regex(_elements(pattern, True))
 
     def read(text: str) -> int | None:
         match = regex.fullmatch(text)

@@ -90,10 +90,8 @@ def initcap(text: str) -> str:
 
 
 def locate(part: str, text: str, start: int = 1) -> int:
-    """Where a part is first found from a position on, 0 if nowhere."""
-    if start < 1 or start - 1 > len(text):
-        return 0
-    return text.find(part, start - 1) + 1
+    """Where a part is first found from a position on, 0 if nowhere; nothing is found at once."""
+    return text.find(part, max(start, 1) - 1) + 1 if part else 1
 
 
 def instr(text: str, part: str, start: int, nth: int = 1) -> int:
@@ -108,6 +106,8 @@ def instr(text: str, part: str, start: int, nth: int = 1) -> int:
         raise TableException(f"nthAppearance must be positive, but is {nth}")
     if start == 0:
         return 0
+    if not part:
+        return 1
     if start > 0:
         at = start - 2
         for _ in range(nth):
@@ -136,10 +136,13 @@ def character(code: int) -> str:
     return "" if code < 0 else chr(code & 0xFF)
 
 
-def translate(text: str, source: str, target: str | None) -> str:
-    """Each character of `source` replaced by the one in the same place of `target`, or removed."""
+def translate(text: str, source: str | None, target: str | None) -> str:
+    """Each character of `source` replaced by the one in the same place of `target`, or removed.
+
+    Without a source the text stays; without a target all its characters are removed.
+    """
     table: dict[int, str | None] = {}
-    target = target or ""
+    source, target = source or "", target or ""
     for i, c in enumerate(source):
         table.setdefault(ord(c), target[i] if i < len(target) else None)
     return text.translate(table)
@@ -344,15 +347,17 @@ def printf(template: str, *values: Any) -> str | None:
 def _formatted(value: Any, flags: str, width: str | None, precision: str | None, kind: str) -> str | None:
     upper = kind.isupper()
     text: str
-    match kind.lower():
+    match "null" if value is None and kind.lower() in "dxocefg" else kind.lower():
+        case "null":
+            text, flags = "null", flags.replace("0", "")
         case "s":
             text = "null" if value is None else _plain(value)
             text = text if precision is None else text[: int(precision)]
             flags = flags.replace("0", "")
         case "b":
             text = str(value is not None and value is not False).lower()
-        case "d" if value is None or (isinstance(value, int) and not isinstance(value, bool)):
-            text = "null" if value is None else _signed(value, flags, "d")
+        case "d" if isinstance(value, int) and not isinstance(value, bool):
+            text = _signed(value, flags, "d")
         case "x" | "o" if isinstance(value, int) and not isinstance(value, bool):
             bits = 32 if -(2**31) <= value < 2**31 else 64
             text = format(value & ((1 << bits) - 1), kind.lower())

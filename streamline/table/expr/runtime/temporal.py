@@ -230,7 +230,7 @@ def parse_time(text: str) -> int | None:
 
 
 _TIMESTAMP: Final = re.compile(
-    r"(\d{4,9})-(\d{1,2})-(\d{1,2})(?: (\d{1,2}):(\d{1,2}):(\d{1,2})(?:\.(\d{0,9}))?)?", re.ASCII
+    r"(\d{4})-(\d{1,2})-(\d{1,2})(?: (\d{1,2}):(\d{1,2}):(\d{1,2})(?:\.(\d{0,9}))?)?", re.ASCII
 )
 
 

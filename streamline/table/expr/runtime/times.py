@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import UTC, tzinfo
+from decimal import Decimal
 from typing import Final
 
 from streamline.errors import TableException
@@ -40,13 +42,15 @@ FIRST_MILLIS: Final = -62167219200000
 LAST_MILLIS: Final = 253402300799999
 
 
-def epoch_to_nanos(value: float, precision: int) -> int | None:
+def epoch_to_nanos(value: int | float | Decimal, precision: int) -> int | None:
     """A number of seconds (precision 0), milliseconds (3), … since 1970 in nanoseconds, None where out of range."""
-    if value != value or abs(value) > 1e25:
+    if not abs(float(value)) < 1e25:  # NaN neither
         return None
-    # Of a number with a fraction whole milliseconds count, cut toward zero; a precision beyond 3 keeps more.
-    fine = max(3, precision)
-    nanos = int(value * 10 ** (fine - precision)) * 10 ** (9 - fine)
+    if isinstance(value, float):  # milliseconds, or finer where the precision is
+        fine = max(3, precision)
+        nanos = math.floor(value * 10 ** (fine - precision)) * 10 ** (9 - fine)
+    else:  # of a DECIMAL whole units count
+        nanos = int(value) * 10 ** (9 - precision)
     return nanos if FIRST_MILLIS <= nanos // MS <= LAST_MILLIS else None
 
 
@@ -70,11 +74,11 @@ def unix_timestamp(text: str, zone: tzinfo, pattern: str = STANDARD) -> int:
 
 def convert_tz(text: str, source: str, target: str) -> str | None:
     """A text such as `2024-01-02 03:04:05` in one zone as in another, None where it cannot be read."""
-    millis = patterns.lenient_parser(STANDARD)(text, patterns.zone_of(source))
+    millis = patterns.lenient_parser(STANDARD)(text, patterns.old_zone_of(source))
     if millis is None:
         return None
     nanos = millis * MS
-    return patterns.formatter(STANDARD, exact=False)(nanos + offset_at(nanos, patterns.zone_of(target)), None)
+    return patterns.formatter(STANDARD, exact=False)(nanos + offset_at(nanos, patterns.old_zone_of(target)), None)
 
 
 def parse_to_date(text: str, pattern: str) -> int | None:
