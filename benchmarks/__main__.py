@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmarks.report import RESULTS, Figure, append, table
 
-SUITES = ("startup", "channel", "stream", "sql", "windows", "latency", "kafka")
+SUITES = ("startup", "channel", "stream", "sql", "windows", "latency", "checkpoints", "kafka")
 
 
 def main() -> int:

@@ -51,8 +51,9 @@ class InMemory(Source[Any]):
     bounded = True
     parallel = False
 
-    def __init__(self, values: Sequence[Any], output_type: Any, batch: int = BATCH) -> None:
+    def __init__(self, values: Sequence[Any], output_type: Any, batch: int = BATCH, passes: int = 1) -> None:
         self.values = values
+        self.passes = passes
         self.output_type = output_type
         self.batch = batch
         self.started = 0.0
@@ -69,23 +70,28 @@ class _Reader(SourceReader[Any]):
         self._source = source
         self._values = source.values
         self._at = 0
+        self._passes = 0
 
     async def open(self, ctx: SourceContext, splits: Sequence[tuple[Split, Any]]) -> None:
         pass
 
     def poll(self, max_records: int) -> SplitBatch | None:
         at = self._at
-        if not at:
+        if not at and not self._passes:
             self._source.started = perf_counter()
         part = self._values[at : at + min(max_records, self._source.batch)]
         if not part:
             return None
         self._at = at + len(part)
+        if self._at >= len(self._values):
+            self._passes += 1
+            if self._passes < self._source.passes:
+                self._at = 0
         return SplitBatch("0", part)
 
     @property
     def finished(self) -> bool:
-        return self._at >= len(self._values)
+        return self._passes >= self._source.passes
 
     def positions(self) -> Mapping[str, Any]:
         return {"0": self._at}
@@ -97,4 +103,4 @@ class _Reader(SourceReader[Any]):
 def rate(source: InMemory, job: Callable[[], Any]) -> float:
     """Records a second from the first poll of the source to the end of the job: start-up is left out."""
     asyncio.run(job())
-    return len(source.values) / (perf_counter() - source.started)
+    return len(source.values) * source.passes / (perf_counter() - source.started)
