@@ -56,6 +56,15 @@ def explained(error: Exception, doing: str) -> Exception:
             )
         case kafka_errors.TopicAuthorizationFailedError() | kafka_errors.GroupAuthorizationFailedError():
             return KafkaException(f"{doing}: the broker does not allow it to this user: {error}")
+        case kafka_errors.ProducerFenced():
+            return KafkaException(
+                f"{doing}: another producer was started with this transactional id. Does another job use the same "
+                "prefix, or is an old run of this one still alive?"
+            )
+        case kafka_errors.InvalidTransactionTimeout():
+            return KafkaException(
+                f"{doing}: 'transaction.timeout.ms' is longer than the broker allows (its transaction.max.timeout.ms)"
+            )
         case kafka_errors.KafkaTimeoutError() | TimeoutError():
             return KafkaConnectionError(f"{doing}: the broker did not answer in time ({error or 'no more is known'})")
         case kafka_errors.KafkaConnectionError() | kafka_errors.NodeNotReadyError():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from typing import Any
+from typing import Any, get_args
 
 from streamline.abc import Sink, SinkWriter
 from streamline.connectors.builder import Builder
@@ -12,6 +12,7 @@ from streamline.connectors.formats.base import SerializationSchema
 from streamline.connectors.kafka.encoding import KafkaRecordSerializationSchema, RecordEncoder
 from streamline.connectors.kafka.properties import producer_arguments
 from streamline.connectors.kafka.source import with_bootstrap
+from streamline.connectors.kafka.transactional import OnTransactionLost, TransactionalWriter
 from streamline.connectors.kafka.writer import KafkaWriter
 from streamline.errors import ValidationException
 
@@ -38,7 +39,11 @@ class KafkaSink(Sink[Any]):
         topic: where the records go,
         value: how values are written, a `SerializationSchema` or a function; JSON by default,
         key: gives a record's key, as text or bytes.
-        delivery_guarantee: AT_LEAST_ONCE by default (Flink's own is NONE).
+        delivery_guarantee: AT_LEAST_ONCE by default (Flink's own is NONE). EXACTLY_ONCE needs checkpoints, and readers
+            with `isolation.level` read_committed: they see records when the checkpoint that covers them is complete.
+        transactional_id_prefix: for EXACTLY_ONCE; no other job may use the same.
+        on_transaction_lost: "fail", or "skip" and go on, where a transaction that a checkpoint covers was aborted
+            because the job was down for longer than `transaction.timeout.ms`.
         properties: further properties of the producer by Kafka's names, such as `{"compression.type": "gzip"}`.
 
     Raises:
@@ -54,6 +59,8 @@ class KafkaSink(Sink[Any]):
         value: SerializationSchema[Any] | Callable[[Any], bytes | None] | None = None,
         key: SerializationSchema[Any] | Callable[[Any], bytes | str | None] | None = None,
         delivery_guarantee: DeliveryGuarantee = DeliveryGuarantee.AT_LEAST_ONCE,
+        transactional_id_prefix: str | None = None,
+        on_transaction_lost: OnTransactionLost = "fail",
         properties: Mapping[str, Any] | None = None,
         _encoder: RecordEncoder | None = None,
         _fixed_partition: bool = False,
@@ -71,7 +78,14 @@ class KafkaSink(Sink[Any]):
             )
         )
         self._guarantee = DeliveryGuarantee(delivery_guarantee)
+        self._prefix = transactional_id_prefix
+        self._on_lost = on_transaction_lost
         self._fixed = _fixed_partition
+        self.two_phase = self._guarantee is DeliveryGuarantee.EXACTLY_ONCE
+        if self.two_phase and not transactional_id_prefix:
+            raise ValidationException("EXACTLY_ONCE needs a transactional_id_prefix that is this job's own")
+        if on_transaction_lost not in get_args(OnTransactionLost):
+            raise ValidationException(f"on_transaction_lost is one of {', '.join(get_args(OnTransactionLost))}")
 
     @staticmethod
     def builder() -> Builder[KafkaSink]:
@@ -79,5 +93,9 @@ class KafkaSink(Sink[Any]):
         return Builder(KafkaSink)
 
     def writer(self) -> SinkWriter[Any]:
+        if self._prefix is not None and self.two_phase:
+            return TransactionalWriter(
+                self._encoder, self._properties, prefix=self._prefix, on_lost=self._on_lost, fixed=self._fixed
+            )
         flushes = self._guarantee is not DeliveryGuarantee.NONE
         return KafkaWriter(self._encoder, self._properties, fixed=self._fixed, flushes=flushes)

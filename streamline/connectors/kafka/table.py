@@ -135,6 +135,8 @@ class KafkaTableFactory(TableFactory):
         )
         sink = KafkaSink(
             delivery_guarantee=DeliveryGuarantee(options.get(o.GUARANTEE)),
+            transactional_id_prefix=options.get(o.TRANSACTIONAL_PREFIX),
+            on_transaction_lost=options.get(o.ON_TRANSACTION_LOST),
             properties=options.properties,
             _encoder=encoder,
             _fixed_partition=options.get(o.PARTITIONER) == "fixed",

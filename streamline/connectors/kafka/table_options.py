@@ -54,6 +54,8 @@ class option:
     PARTITIONER: Final = text("sink.partitioner", "default")
     GUARANTEE: Final = choice("sink.delivery-guarantee", ("at-least-once", "exactly-once", "none"), "at-least-once")
     TRANSACTIONAL_PREFIX: Final = text("sink.transactional-id-prefix")
+    #: Ours: what to do where a transaction that a checkpoint covers was aborted by its timeout.
+    ON_TRANSACTION_LOST: Final = choice("sink.on-transaction-lost", ("fail", "skip"), "fail")
     SINK_PARALLELISM: Final = integer("sink.parallelism")
 
 

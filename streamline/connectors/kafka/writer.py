@@ -76,7 +76,10 @@ class Sending:
         self._linger = number_property(properties, "linger.ms", 0)
         self._lanes: dict[tuple[str, int], _Lane] = {}
         self._pending: set[asyncio.Future[Any]] = set()
-        self._bytes = 0
+        #: On their way and not acknowledged yet.
+        self.bytes = 0
+        #: A topic and partition that something was sent to, None before.
+        self.place: tuple[str, int] | None = None
         self._error: Exception | None = None
         self._due = asyncio.Event()
         self._progress = asyncio.Event()
@@ -117,7 +120,7 @@ class Sending:
             for lane in self._lanes.values():
                 if lane.builder is not None and not lane.on_way:
                     await self.submit(lane)
-        while self._bytes > self._memory:
+        while self.bytes > self._memory:
             self._progress.clear()
             await self._progress.wait()
             self.check()
@@ -167,13 +170,14 @@ class Sending:
         builder, lane.builder = lane.builder, None
         builder.close()  # the producer counts its records now: none may be added later
         lane.on_way += 1
+        self.place = lane.topic, lane.partition
         size = builder.size()
-        self._bytes += size
+        self.bytes += size
         try:
             future = await self.producer.send_batch(builder, lane.topic, partition=lane.partition)
         except BaseException as e:
             lane.on_way -= 1
-            self._bytes -= size
+            self.bytes -= size
             if isinstance(e, kafka_errors.KafkaError):
                 raise explained(e, f"writing to topic {lane.topic!r}, partition {lane.partition}") from e
             raise
@@ -183,7 +187,7 @@ class Sending:
     def _on_done(self, future: asyncio.Future[Any], lane: _Lane, size: int, records: int) -> None:
         self._pending.discard(future)
         lane.on_way -= 1
-        self._bytes -= size
+        self.bytes -= size
         error = None if future.cancelled() else future.exception()
         if isinstance(error, Exception) and self._error is None:
             self._error = _refused(error, lane, size, records)
@@ -249,22 +253,28 @@ class KafkaWriter(SinkWriter[Any]):
         self._sending: Sending | None = None
 
     async def open(self, ctx: SinkContext) -> None:
+        self._prepare(ctx)
+        sending = await self._ready()
+        if self._encoder.topic is not None:
+            await self._topic(sending, self._encoder.topic)
+
+    def _prepare(self, ctx: SinkContext) -> None:
         self._ctx = ctx
         if self._fixed:
             self._partitioner = FixedPartitioner(ctx.subtask_index)
-        ctx.metrics.gauge("bytesOnTheirWay", lambda: 0 if self._sending is None else self._sending._bytes)
+        ctx.metrics.gauge("bytesOnTheirWay", lambda: 0 if self._sending is None else self._sending.bytes)
         self._sent = ctx.metrics.counter("numRecordsSend")
-        self._sending = await self._connect()
-        if self._encoder.topic is not None:
-            await self._topic(self._encoder.topic)
 
-    async def _connect(self) -> Sending:
-        producer = new_producer(self._properties)
-        await start(producer, str(self._properties["bootstrap.servers"]))
-        return Sending(producer, self._properties, self._ctx)
+    async def _ready(self) -> Sending:
+        """What takes records now."""
+        if self._sending is None:
+            producer = new_producer(self._properties)
+            await start(producer, str(self._properties["bootstrap.servers"]))
+            self._sending = Sending(producer, self._properties, self._ctx)
+        return self._sending
 
     async def write(self, batch: Batch) -> None:
-        sending = self._current()
+        sending = await self._ready()
         out = self._encoder.encode(batch)
         if out.keys is None and out.topics is None and out.headers is None and self._partitioner is None:
             await self._write_plain(sending, out)
@@ -276,7 +286,7 @@ class KafkaWriter(SinkWriter[Any]):
     async def _write_plain(self, sending: Sending, out: Outgoing) -> None:
         """Values without keys: partition after partition, a batch for each."""
         assert self._encoder.topic is not None
-        topic = await self._topic(self._encoder.topic)
+        topic = await self._topic(sending, self._encoder.topic)
         if None in out.values:
             raise _no_key_no_value(topic.topic)
         done = 0
@@ -287,9 +297,9 @@ class KafkaWriter(SinkWriter[Any]):
     async def _write_each(self, sending: Sending, out: Outgoing) -> None:
         count = len(out.values)
         nothing: Sequence[Any] = [None] * count
-        topic = await self._topic(self._encoder.topic) if self._encoder.topic is not None else None
+        topic = await self._topic(sending, self._encoder.topic) if self._encoder.topic is not None else None
         for name in {*out.topics} if out.topics is not None else ():
-            await self._topic(name)
+            await self._topic(sending, name)
         partitioner = self._partitioner
         parts = (
             out.values,
@@ -320,9 +330,9 @@ class KafkaWriter(SinkWriter[Any]):
             while lane.begin().append(**record) is None:
                 await sending.submit(lane)
 
-    async def _topic(self, name: str) -> TopicPartitions:
+    async def _topic(self, sending: Sending, name: str) -> TopicPartitions:
         """A topic's partitions; new ones are used as soon as the client knows of them."""
-        sending, found = self._current(), self._topics.get(name)
+        found = self._topics.get(name)
         known = sending.producer.client.cluster.partitions_for_topic(name)
         if found is None:
             partitions = await topic_partitions(sending.producer, self._properties, name)
@@ -331,14 +341,9 @@ class KafkaWriter(SinkWriter[Any]):
             found = self._topics[name] = TopicPartitions(name, sorted(known))
         return found
 
-    def _current(self) -> Sending:
-        if self._sending is None:
-            raise KafkaException("the writer is not open")
-        return self._sending
-
     async def flush(self, end_of_input: bool = False) -> None:
-        if self._flushes or end_of_input:
-            await self._current().flush()
+        if self._sending is not None and (self._flushes or end_of_input):
+            await self._sending.flush()
 
     async def close(self) -> None:
         if self._sending is not None:

@@ -216,7 +216,7 @@ async def test_memory_is_bounded(kafka: KafkaKit) -> None:
     async with writing(text_sink(kafka, topic, properties=properties)) as w:
         for start in range(0, 100_000, 5000):
             await w.write(Batch(lines(5000, start)))
-            assert w._sending._bytes <= 100_000  # type: ignore[attr-defined]
+            assert w._sending.bytes <= 100_000  # type: ignore[attr-defined]
         await w.flush()
     assert await kafka.end_offsets(topic, 1) == [100_000]
 

@@ -1,0 +1,273 @@
+"""KafkaSink with EXACTLY_ONCE: what readers of committed records see, and when; crashes at every point."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import pytest
+
+from streamline.abc import Batch
+from streamline.connectors.kafka import DeliveryGuarantee, KafkaException, KafkaSink, SimpleStringSchema
+from streamline.connectors.kafka.transactional import TransactionalWriter
+from streamline.connectors.kafka.transactions import Prepared, TransactionState, _how
+from streamline.errors import ValidationException
+from streamline.testing.kafka import KafkaKit
+
+from .conftest import Context
+
+
+def exactly_once(kafka: KafkaKit, topic: str, prefix: str, **more: Any) -> KafkaSink:
+    return KafkaSink(
+        bootstrap_servers=kafka.bootstrap,
+        topic=topic,
+        value=SimpleStringSchema(),
+        delivery_guarantee=DeliveryGuarantee.EXACTLY_ONCE,
+        transactional_id_prefix=prefix,
+        **more,
+    )
+
+
+class Run:
+    """One run of a writer; `crash` ends it without a word to the broker."""
+
+    def __init__(self, sink: KafkaSink, subtask: int = 0, parallelism: int = 1) -> None:
+        writer = sink.writer()
+        assert isinstance(writer, TransactionalWriter)
+        self.writer = writer
+        self.context = Context()
+        self.context.subtask_index, self.context.parallelism = subtask, parallelism
+
+    async def open(self, committables: list[Any] | None = None, state: list[Any] | None = None) -> Run:
+        await self.writer.open(self.context)  # type: ignore[arg-type]
+        if committables is not None:
+            await self.writer.recover(committables, state or [])
+        return self
+
+    async def checkpoint(self, number: int, *values: str) -> tuple[list[Any], list[Any]]:
+        """Write, and let a barrier pass: the committables and the state of the checkpoint."""
+        if values:
+            await self.writer.write(Batch(list(values)))
+        await self.writer.flush()
+        return list(await self.writer.prepare_commit(number)), [self.writer.snapshot()]
+
+    async def crash(self) -> None:
+        writer = self.writer
+        for sending in [writer._sending, *[s for _, s in writer._prepared.values()]]:
+            if sending is not None:
+                await sending.close(0.01)
+
+
+async def seen(kafka: KafkaKit, topic: str, count: int) -> list[str]:
+    """What a reader of committed records sees, once there are as many; markers may come a little later."""
+    found: list[str] = []
+    with anyio.move_on_after(5):
+        while len(found) != count:
+            found = [v.decode() for v in await kafka.values(topic, committed_only=True) if v is not None]
+    return found
+
+
+async def test_records_are_seen_when_their_checkpoint_is_complete(kafka: KafkaKit) -> None:
+    topic = await kafka.create_topic()
+    run = await Run(exactly_once(kafka, topic, kafka.unique("tx"))).open()
+    first, _ = await run.checkpoint(1, "a", "b")
+    second, _ = await run.checkpoint(2, "c")
+    assert await kafka.values(topic, committed_only=True) == []
+    assert len(await kafka.values(topic)) == 3, "they are there, for those who read all"
+    await run.writer.commit(first)
+    assert await seen(kafka, topic, 2) == ["a", "b"]
+    await run.writer.commit(second)
+    assert await seen(kafka, topic, 3) == ["a", "b", "c"]
+    third, state = await run.checkpoint(3, "d")
+    assert [c["id"].rsplit("-", 1)[1] for c in (*first, *second, *third)] == ["0", "1", "0"], "ids come again"
+    assert state == [[0, 2]]
+    await run.writer.commit(third)
+    assert await seen(kafka, topic, 4) == ["a", "b", "c", "d"]
+    await run.writer.close()
+
+
+async def test_an_interval_without_records_has_no_transaction(kafka: KafkaKit) -> None:
+    topic = await kafka.create_topic()
+    run = await Run(exactly_once(kafka, topic, kafka.unique("tx"))).open()
+    assert await run.checkpoint(1) == ([], [[0, 0]])
+    await run.writer.close()
+
+
+async def test_committables_are_plain_data(kafka: KafkaKit) -> None:
+    import msgspec
+
+    topic = await kafka.create_topic()
+    run = await Run(exactly_once(kafka, topic, kafka.unique("tx"))).open()
+    committables, state = await run.checkpoint(1, "a")
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode([committables, state])) == [committables, state]
+    await run.writer.abort(committables)
+    await run.writer.close()
+
+
+async def test_crash_between_barrier_and_commit(kafka: KafkaKit) -> None:
+    topic = await kafka.create_topic()
+    sink = exactly_once(kafka, topic, kafka.unique("tx"))
+    run = await Run(sink).open()
+    committables, state = await run.checkpoint(1, "a", "b")
+    await run.writer.write(Batch(["after the barrier"]))
+    await run.writer.flush()
+    await run.crash()
+    again = await Run(sink).open(committables, state)
+    assert await seen(kafka, topic, 2) == ["a", "b"]
+    next_, _ = await again.checkpoint(2, "c")
+    await again.writer.commit(next_)
+    assert await seen(kafka, topic, 3) == ["a", "b", "c"], "what came after the barrier was aborted"
+    await again.writer.close()
+
+
+async def test_crash_after_the_commit(kafka: KafkaKit) -> None:
+    """The restored checkpoint names a transaction that is committed already, perhaps with its id used again."""
+    topic = await kafka.create_topic()
+    sink = exactly_once(kafka, topic, kafka.unique("tx"))
+    run = await Run(sink).open()
+    committables, state = await run.checkpoint(1, "a")
+    await run.writer.commit(committables)
+    await run.writer.write(Batch(["lost by the crash"]))
+    await run.writer.flush()
+    await run.crash()
+    for _ in range(2):
+        again = await Run(sink).open(committables, state)
+        assert await seen(kafka, topic, 1) == ["a"]
+        await again.crash()
+
+
+async def test_crash_before_any_checkpoint_leaves_nothing_that_holds_readers_up(kafka: KafkaKit) -> None:
+    topic = await kafka.create_topic()
+    sink = exactly_once(kafka, topic, kafka.unique("tx"))
+    run = await Run(sink).open()
+    await run.writer.write(Batch(["never seen"]))
+    await run.writer.flush()
+    await run.crash()
+    again = await Run(sink).open()
+    committables, _ = await again.checkpoint(1, "a")
+    await again.writer.commit(committables)
+    assert await seen(kafka, topic, 1) == ["a"]
+    await again.writer.close()
+
+
+async def test_closing_aborts_what_is_open(kafka: KafkaKit) -> None:
+    topic = await kafka.create_topic()
+    run = await Run(exactly_once(kafka, topic, kafka.unique("tx"))).open()
+    await run.writer.write(Batch(["never seen"]))
+    await run.writer.close()
+    await kafka.produce(topic, [(None, "behind")])
+    assert await seen(kafka, topic, 1) == ["behind"]
+
+
+async def test_several_checkpoints_wait_for_their_commit(kafka: KafkaKit) -> None:
+    topic = await kafka.create_topic()
+    sink = exactly_once(kafka, topic, kafka.unique("tx"))
+    run = await Run(sink).open()
+    all_, state = [], []
+    for i in range(5):
+        committables, state = await run.checkpoint(i, str(i))
+        all_ += committables
+    assert state == [[0, 5]]
+    await run.crash()
+    again = await Run(sink).open(all_, state)
+    assert await seen(kafka, topic, 5) == ["0", "1", "2", "3", "4"]
+    await again.writer.close()
+
+
+async def test_another_parallelism(kafka: KafkaKit) -> None:
+    """What a subtask had open that there is no longer is aborted by the one that was given its state."""
+    topic = await kafka.create_topic()
+    sink = exactly_once(kafka, topic, kafka.unique("tx"))
+    runs = [await Run(sink, s, 2).open() for s in range(2)]
+    parts = [await run.checkpoint(1, f"s{s}") for s, run in enumerate(runs)]
+    for s, run in enumerate(runs):
+        await run.writer.write(Batch([f"open {s}"]))
+        await run.writer.flush()
+        await run.crash()
+    again = await Run(sink).open([c for cs, _ in parts for c in cs], [s for _, ss in parts for s in ss])
+    assert sorted(await seen(kafka, topic, 2)) == ["s0", "s1"]
+    committables, _ = await again.checkpoint(2, "more")
+    await again.writer.commit(committables)
+    assert sorted(await seen(kafka, topic, 3)) == ["more", "s0", "s1"]
+    await again.writer.close()
+
+
+async def test_refused_record_fails_the_checkpoint(kafka: KafkaKit) -> None:
+    """Kafka itself would commit the transaction without it."""
+    topic = await kafka.create_topic(config={"max.message.bytes": "2000"})
+    run = await Run(exactly_once(kafka, topic, kafka.unique("tx"))).open()
+    await run.writer.write(Batch(["small", "x" * 5000]))
+    with pytest.raises(KafkaException, match="larger than the broker takes"):
+        await run.checkpoint(1)
+    await run.writer.close()
+    assert await kafka.values(topic, committed_only=True) == []
+
+
+@pytest.mark.apache_kafka  # the embedded one does not abort what has timed out
+@pytest.mark.parametrize("on_lost", ["fail", "skip"])
+async def test_transaction_that_timed_out_is_not_lost_in_silence(kafka: KafkaKit, on_lost: Any) -> None:
+    topic = await kafka.create_topic()
+    properties = {"transaction.timeout.ms": "1000"}
+    sink = exactly_once(kafka, topic, kafka.unique("tx"), properties=properties, on_transaction_lost=on_lost)
+    run = await Run(sink).open()
+    committables, state = await run.checkpoint(1, "a")
+    await run.crash()
+    with anyio.fail_after(30):
+        while await kafka.end_offsets(topic, 1) != [2]:  # the broker's own abort marker
+            pass
+    again = Run(sink)
+    if on_lost == "fail":
+        with pytest.raises(KafkaException, match=r"is gone: its records are lost.*'transaction.timeout.ms'"):
+            await again.open(committables, state)
+    else:
+        await again.open(committables, state)
+        assert again.context.metrics.counter("numTransactionsLost").get_count() == 1
+    await again.writer.close()
+
+
+@pytest.mark.apache_kafka  # the embedded one does not limit it
+async def test_timeout_that_the_broker_does_not_allow(kafka: KafkaKit) -> None:
+    topic = await kafka.create_topic()
+    sink = exactly_once(kafka, topic, kafka.unique("tx"), properties={"transaction.timeout.ms": "3600000"})
+    run = await Run(sink).open()
+    with pytest.raises(KafkaException, match="'transaction.timeout.ms' is longer than the broker allows"):
+        await run.writer.write(Batch(["a"]))
+    await run.writer.close()
+
+
+async def test_second_job_with_the_same_prefix_is_found_out(kafka: KafkaKit) -> None:
+    topic = await kafka.create_topic()
+    sink = exactly_once(kafka, topic, kafka.unique("tx"))
+    run = await Run(sink).open()
+    await run.writer.write(Batch(["a"]))
+    await run.writer.flush()
+    other = await Run(sink).open()
+    await other.writer.write(Batch(["b"]))
+    await other.writer.flush()
+    with pytest.raises(KafkaException, match="Does another job use the same prefix"):
+        await run.writer.write(Batch(["c"]))
+        await run.writer.flush()
+    await run.crash()
+    await other.writer.close()
+
+
+@pytest.mark.parametrize(("found", "how"), [
+    (None, "lost"),
+    (("Ongoing", 5, 3), "open"),
+    (("CompleteCommit", 5, 3), "done before"),
+    (("PrepareCommit", 5, 3), "done before"),
+    (("CompleteAbort", 5, 3), "lost"),
+    (("CompleteAbort", 5, 4), "lost"),
+    (("Empty", 5, 4), "done before"),
+    (("Ongoing", 5, 4), "done before"),
+    (("CompleteAbort", 5, 5), "done before"),
+    (("Empty", 6, 0), "done before"),
+])  # fmt: skip
+def test_how_a_transaction_stands(found: tuple[str, int, int] | None, how: str) -> None:
+    state = None if found is None else TransactionState(*found)
+    assert _how(state, Prepared("id", 5, 3, "t", 0)) == how
+
+
+def test_a_prefix_is_needed() -> None:
+    with pytest.raises(ValidationException, match="EXACTLY_ONCE needs a transactional_id_prefix"):
+        KafkaSink(bootstrap_servers="a:1", topic="t", delivery_guarantee=DeliveryGuarantee.EXACTLY_ONCE)
