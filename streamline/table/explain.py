@@ -253,6 +253,18 @@ def _window_join(node: P.WindowJoin) -> str:
     return f"WindowJoin({sides}, joinType=[{_JOINS[node.kind]}], where=[{where}], select=[{', '.join(node.schema.names)}])"
 
 
+def _interval_join(node: P.IntervalJoin) -> str:
+    left, right = node.left.schema.names, node.right.schema.names
+    bounds = node.bounds
+    where = _where(bounds.keys, node.condition, left, right)
+    times = f"leftTime=[{left[bounds.left]}], rightTime=[{right[bounds.right]}]"
+    return (
+        f"IntervalJoin(joinType=[{_JOINS[node.kind]}], windowBounds=[isRowTime={str(not node.processing).lower()}, "
+        f"leftLowerBound={bounds.lower}, leftUpperBound={bounds.upper}, {times}], where=[{where}], "
+        f"select=[{', '.join(node.schema.names)}])"
+    )
+
+
 def _normalize(node: P.ChangelogNormalize) -> str:
     condition = "" if node.condition is None else f", condition=[{_named(node.condition, node.schema.names)}]"
     return f"ChangelogNormalize(key=[{', '.join(node.schema.names[k] for k in node.keys)}]{condition})"
@@ -287,6 +299,7 @@ _PHYSICAL: Final[dict[type[P.Node], Callable[[Any], str]]] = {
     P.GroupWindowAggregate: _group_window,
     P.WindowTableFunction: _window_tvf,
     P.Join: _join,
+    P.IntervalJoin: _interval_join,
     P.OverAggregate: _over,
     P.WindowJoin: _window_join,
     P.Rank: _rank,

@@ -27,6 +27,7 @@ from streamline._operators.aggregate.window import WindowAggregate
 from streamline._operators.aggregate.window_table import WindowTable
 from streamline._operators.assign_watermarks import AssignWatermarks
 from streamline._operators.calc import Calc
+from streamline._operators.join.interval import IntervalJoin
 from streamline._operators.join.regular import RegularJoin
 from streamline._operators.join.window import WindowJoin
 from streamline._operators.rank.over import OrderedOver, OverByArrival, OverByTime
@@ -48,7 +49,7 @@ from streamline.table.codegen.state_types import row_type
 from streamline.table.codegen.timed_rows import kind_rows, timed_rows
 from streamline.table.codegen.watermark import watermark_cuts, watermark_newest
 from streamline.table.codegen.window import WindowTime, shift_of, window_loop
-from streamline.table.codegen.window_join import window_join, window_rows
+from streamline.table.codegen.window_join import pair_condition, window_join, window_rows
 from streamline.table.codegen.window_table import window_table
 from streamline.table.codegen.writer import Generated, context_of
 from streamline.table.explain import digest
@@ -591,6 +592,32 @@ class Lowering:
         added = self.two_inputs("Join", streams, make, keyed, digest(node))
         return Stream((added,), Rows.of_tuples(node.schema.types, node.mode.is_insert_only))
 
+    def interval_join(self, node: P.IntervalJoin) -> Stream:
+        streams = (self.lower(node.left), self.lower(node.right))
+        bounds = node.bounds
+        keys = ([k[0] for k in bounds.keys], [k[1] for k in bounds.keys])
+        times = (bounds.left, bounds.right)
+        widths = (len(node.left.schema), len(node.right.schema))
+        if node.processing:
+            read = tuple(kind_rows(s.rows, k, self.context) for s, k in zip(streams, keys))
+        else:
+            read = tuple(timed_rows(s.rows, time, k, self.context) for s, time, k in zip(streams, times, keys))
+        matches = None if node.condition is None else pair_condition(widths, node.condition, self.context)
+        make = partial(
+            IntervalJoin,
+            (read[0].make, read[1].make),
+            None if matches is None else matches.make,
+            (row_type(node.left.schema.types), row_type(node.right.schema.types)),
+            widths,
+            (bounds.lower, bounds.upper),
+            (node.kind in ("LEFT", "FULL"), node.kind in ("RIGHT", "FULL")),
+            tuple(k[2] for k in bounds.keys),
+            node.processing,
+        )
+        keyed = tuple(self.key(s, k) for s, k in zip(streams, keys))
+        added = self.two_inputs("IntervalJoin", streams, make, (keyed[0], keyed[1]), digest(node))
+        return Stream((added,), Rows.of_tuples(node.schema.types, True))
+
     def window_join(self, node: P.WindowJoin) -> Stream:
         streams = (self.lower(node.left), self.lower(node.right))
         safe = [k[2] for k in node.keys]
@@ -702,6 +729,7 @@ _BUILDERS: Final[dict[type[P.Node], Callable[[Lowering, Any], Stream]]] = {
     P.WindowTableFunction: Lowering.window_table,
     P.UnionAll: Lowering.union,
     P.Join: Lowering.join,
+    P.IntervalJoin: Lowering.interval_join,
     P.OverAggregate: Lowering.over,
     P.WindowJoin: Lowering.window_join,
     P.Correlate: Lowering.correlate,

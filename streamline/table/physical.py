@@ -16,6 +16,7 @@ from streamline.errors import TableException, ValidationException
 from streamline.table import logical as L
 from streamline.table import optimized as O
 from streamline.table.expr.nodes import AggCall, Expr, InputRef, input_refs, is_deterministic, rewrite
+from streamline.table.interval_bounds import Bounds, interval_bounds
 from streamline.table.planner_config import MiniBatch, PlannerConfig
 from streamline.table.rules.join_conditions import all_of
 from streamline.table.traits import Traits
@@ -181,6 +182,14 @@ class Join(_Two):
     condition: Expr | None
     unique: tuple[tuple[int, ...] | None, tuple[int, ...] | None]
     state_ttl: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class IntervalJoin(_Two):
+    kind: L.JoinKind
+    bounds: Bounds
+    condition: Expr | None
+    processing: bool
 
 
 @dataclass(frozen=True)
@@ -489,6 +498,9 @@ class Planner:
         keys, rest = O.join_keys(rel.condition, width)
         if O.is_window_join(rel, self.traits):
             return self._window_join(rel, keys, rest)
+        bounds = interval_bounds(rel, keys, rest)
+        if bounds is not None:
+            return self._interval_join(rel, bounds)
         # -U is needed from both sides, unless nobody above asks for it and a row of each key replaces the one before.
         inputs = ((rel.left, {k[0] for k in keys}), (rel.right, {k[1] for k in keys}))
         replaces = [any(columns <= k for k in self.traits.keys(i)) for i, columns in inputs]
@@ -510,6 +522,20 @@ class Planner:
                 ttl if rel.state_ttl[0] is None else rel.state_ttl[0],
                 ttl if rel.state_ttl[1] is None else rel.state_ttl[1],
             ),
+        )
+
+    def _interval_join(self, rel: L.Join, bounds: Bounds) -> Node:
+        self.insert_only(rel.left, "IntervalJoin")
+        self.insert_only(rel.right, "IntervalJoin")
+        return IntervalJoin(
+            rel.schema,
+            INSERT_ONLY,
+            self.exchange(self.plan(rel.left, False), [k[0] for k in bounds.keys]),
+            self.exchange(self.plan(rel.right, False), [k[1] for k in bounds.keys]),
+            rel.kind,
+            bounds,
+            all_of(bounds.rest) if bounds.rest else None,
+            rel.left.schema[bounds.left].type.is_proctime,
         )
 
     def _window_join(self, rel: L.Join, keys: list[tuple[int, int, bool]], rest: list[Expr]) -> Node:

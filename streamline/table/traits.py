@@ -16,6 +16,7 @@ from streamline.errors import TableException
 from streamline.table import logical as L
 from streamline.table import optimized as O
 from streamline.table.expr.nodes import Call, Expr, InputRef, Literal
+from streamline.table.interval_bounds import interval_bounds
 
 __all__ = ("Traits", "Window")
 
@@ -89,7 +90,7 @@ class Traits:
                 return ALL if below else (UPDATES if calls else NONE)
             case L.Distinct():
                 return below and ALL
-            case L.Join() if O.is_window_join(rel, self):
+            case L.Join() if O.is_window_join(rel, self) or self.interval(rel):
                 return NONE
             case L.Join(kind=kind):
                 if kind in ("INNER", "SEMI"):
@@ -103,6 +104,11 @@ class Traits:
                 return ALL if O.over_updates(rel) else NONE
             case _:
                 return below
+
+    def interval(self, join: L.Join) -> bool:
+        """Whether a join has time bounds."""
+        keys, rest = O.join_keys(join.condition, len(join.left.schema))
+        return interval_bounds(join, keys, rest) is not None
 
     # -- keys ----------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from streamline.table.expr.context import EvalContext
 from streamline.table.expr.nodes import Expr, InputRef
 from streamline.table.logical import JoinKind
 
-__all__ = ("window_join", "window_rows")
+__all__ = ("pair_condition", "window_join", "window_rows")
 
 
 def window_rows(
@@ -102,6 +102,13 @@ def window_join(
     namespace["LEFT_NULLS"] = (None,) * widths[0]
     namespace["RIGHT_NULLS"] = (None,) * widths[1]
     return Generated("join", w.text(), namespace)
+
+
+def pair_condition(widths: tuple[int, int], condition: Expr, context: EvalContext) -> Generated:
+    """`matches(a, b)`: whether a condition over the columns of both rows is TRUE."""
+    reader = LoopReader(Rows.of_tuples((), True), context)
+    test = reader.compiler.emit_condition(condition, lambda i: f"a[{i}]" if i < widths[0] else f"b[{i - widths[0]}]")
+    return Generated("matches", f"def matches(a, b):\n    return {test}\n", reader.finish())
 
 
 def _of_left(w: Writer, kind: JoinKind, where: str) -> None:
