@@ -8,7 +8,6 @@ until it is full or the way is free: a loaded stream has large ones.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -83,7 +82,8 @@ class Sending:
         self._error: Exception | None = None
         self._due = asyncio.Event()
         self._progress = asyncio.Event()
-        self._pump = asyncio.get_running_loop().create_task(self._run_pump(), name="kafka sink: send")
+        self._closed = False
+        ctx.spawn(self._pump, "send")
 
     # -- records -------------------------------------------------------------------------------------------------
 
@@ -157,10 +157,9 @@ class Sending:
             )
 
     async def close(self, seconds: float) -> None:
-        """Stop the producer and the task."""
-        self._pump.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._pump
+        """Stop the producer and the task that sends."""
+        self._closed = True
+        self._due.set()
         await stop(self.producer, seconds)
 
     # -- batches -------------------------------------------------------------------------------------------------
@@ -192,23 +191,22 @@ class Sending:
         if isinstance(error, Exception) and self._error is None:
             self._error = _refused(error, lane, size, records)
         self._progress.set()
-        if lane.builder is not None and not lane.on_way:
+        if self._error is not None or (lane.builder is not None and not lane.on_way):
             self._due.set()
 
-    async def _run_pump(self) -> None:
-        """Send what has gathered while its partition was busy."""
+    async def _pump(self) -> None:
+        """Send what has gathered while its partition was busy; fail as soon as something was refused."""
         while True:
             await self._due.wait()
             if self._linger > 0:
                 await sleep(self._clock, self._linger)
             self._due.clear()
+            if self._closed:
+                return
+            self.check()
             for lane in list(self._lanes.values()):
                 if lane.builder is not None and not lane.on_way:
-                    try:
-                        await self.submit(lane)
-                    except Exception as e:
-                        self._error = self._error or e
-                        self._progress.set()
+                    await self.submit(lane)
 
 
 def _refused(error: Exception, lane: _Lane, size: int, records: int) -> Exception:

@@ -31,6 +31,7 @@ class Context:
         self.metrics = MetricGroup("test")
         self._group = group
         self._event = asyncio.Event()
+        self.tasks: list[asyncio.Future[None]] = []
 
     def wake(self) -> None:
         self._event.set()
@@ -40,8 +41,14 @@ class Context:
         self._event.clear()
 
     def spawn(self, function: Callable[[], Awaitable[None]], name: str) -> None:
-        assert self._group is not None
-        self._group.start_soon(function, name=name)
+        if self._group is not None:
+            self._group.start_soon(function, name=name)
+        else:
+            self.tasks.append(asyncio.ensure_future(function()))  # type: ignore[arg-type]
+
+    async def ended(self) -> list[BaseException | None]:
+        """Wait for the tasks that were spawned without a group; gives how they ended."""
+        return await asyncio.gather(*self.tasks, return_exceptions=True)  # type: ignore[return-value]
 
 
 class Reading:

@@ -51,11 +51,16 @@ class Run:
         await self.writer.flush()
         return list(await self.writer.prepare_commit(number)), [self.writer.snapshot()]
 
+    async def close(self) -> None:
+        await self.writer.close()
+        await self.context.ended()
+
     async def crash(self) -> None:
         writer = self.writer
         for sending in [writer._sending, *[s for _, s in writer._prepared.values()]]:
             if sending is not None:
                 await sending.close(0.01)
+        await self.context.ended()
 
 
 async def seen(kafka: KafkaKit, topic: str, count: int) -> list[str]:
@@ -83,14 +88,14 @@ async def test_records_are_seen_when_their_checkpoint_is_complete(kafka: KafkaKi
     assert state == [[0, 2]]
     await run.writer.commit(third)
     assert await seen(kafka, topic, 4) == ["a", "b", "c", "d"]
-    await run.writer.close()
+    await run.close()
 
 
 async def test_an_interval_without_records_has_no_transaction(kafka: KafkaKit) -> None:
     topic = await kafka.create_topic()
     run = await Run(exactly_once(kafka, topic, kafka.unique("tx"))).open()
     assert await run.checkpoint(1) == ([], [[0, 0]])
-    await run.writer.close()
+    await run.close()
 
 
 async def test_committables_are_plain_data(kafka: KafkaKit) -> None:
@@ -101,7 +106,7 @@ async def test_committables_are_plain_data(kafka: KafkaKit) -> None:
     committables, state = await run.checkpoint(1, "a")
     assert msgspec.msgpack.decode(msgspec.msgpack.encode([committables, state])) == [committables, state]
     await run.writer.abort(committables)
-    await run.writer.close()
+    await run.close()
 
 
 async def test_crash_between_barrier_and_commit(kafka: KafkaKit) -> None:
@@ -117,7 +122,7 @@ async def test_crash_between_barrier_and_commit(kafka: KafkaKit) -> None:
     next_, _ = await again.checkpoint(2, "c")
     await again.writer.commit(next_)
     assert await seen(kafka, topic, 3) == ["a", "b", "c"], "what came after the barrier was aborted"
-    await again.writer.close()
+    await again.close()
 
 
 async def test_crash_after_the_commit(kafka: KafkaKit) -> None:
@@ -147,14 +152,14 @@ async def test_crash_before_any_checkpoint_leaves_nothing_that_holds_readers_up(
     committables, _ = await again.checkpoint(1, "a")
     await again.writer.commit(committables)
     assert await seen(kafka, topic, 1) == ["a"]
-    await again.writer.close()
+    await again.close()
 
 
 async def test_closing_aborts_what_is_open(kafka: KafkaKit) -> None:
     topic = await kafka.create_topic()
     run = await Run(exactly_once(kafka, topic, kafka.unique("tx"))).open()
     await run.writer.write(Batch(["never seen"]))
-    await run.writer.close()
+    await run.close()
     await kafka.produce(topic, [(None, "behind")])
     assert await seen(kafka, topic, 1) == ["behind"]
 
@@ -171,7 +176,7 @@ async def test_several_checkpoints_wait_for_their_commit(kafka: KafkaKit) -> Non
     await run.crash()
     again = await Run(sink).open(all_, state)
     assert await seen(kafka, topic, 5) == ["0", "1", "2", "3", "4"]
-    await again.writer.close()
+    await again.close()
 
 
 async def test_another_parallelism(kafka: KafkaKit) -> None:
@@ -189,7 +194,7 @@ async def test_another_parallelism(kafka: KafkaKit) -> None:
     committables, _ = await again.checkpoint(2, "more")
     await again.writer.commit(committables)
     assert sorted(await seen(kafka, topic, 3)) == ["more", "s0", "s1"]
-    await again.writer.close()
+    await again.close()
 
 
 async def test_refused_record_fails_the_checkpoint(kafka: KafkaKit) -> None:
@@ -199,7 +204,7 @@ async def test_refused_record_fails_the_checkpoint(kafka: KafkaKit) -> None:
     await run.writer.write(Batch(["small", "x" * 5000]))
     with pytest.raises(KafkaException, match="larger than the broker takes"):
         await run.checkpoint(1)
-    await run.writer.close()
+    await run.close()
     assert await kafka.values(topic, committed_only=True) == []
 
 
@@ -222,7 +227,7 @@ async def test_transaction_that_timed_out_is_not_lost_in_silence(kafka: KafkaKit
     else:
         await again.open(committables, state)
         assert again.context.metrics.counter("numTransactionsLost").get_count() == 1
-    await again.writer.close()
+    await again.close()
 
 
 @pytest.mark.apache_kafka  # the embedded one does not limit it
@@ -232,7 +237,7 @@ async def test_timeout_that_the_broker_does_not_allow(kafka: KafkaKit) -> None:
     run = await Run(sink).open()
     with pytest.raises(KafkaException, match="'transaction.timeout.ms' is longer than the broker allows"):
         await run.writer.write(Batch(["a"]))
-    await run.writer.close()
+    await run.close()
 
 
 async def test_second_job_with_the_same_prefix_is_found_out(kafka: KafkaKit) -> None:
@@ -248,7 +253,7 @@ async def test_second_job_with_the_same_prefix_is_found_out(kafka: KafkaKit) -> 
         await run.writer.write(Batch(["c"]))
         await run.writer.flush()
     await run.crash()
-    await other.writer.close()
+    await other.close()
 
 
 @pytest.mark.parametrize(("found", "how"), [

@@ -41,6 +41,7 @@ async def writing(sink: Sink[Any], subtask: int = 0) -> AsyncIterator[SinkWriter
         yield writer
     finally:
         await writer.close()
+        await context.ended()
 
 
 def text_sink(kafka: KafkaKit, topic: str, **more: Any) -> KafkaSink:
@@ -248,6 +249,17 @@ async def test_refused_record_fails_the_flush(kafka: KafkaKit) -> None:
             await w.write(Batch(["after"]))
         with pytest.raises(KafkaException, match="larger"):
             await w.flush()
+
+
+async def test_refused_record_fails_a_job_whose_stream_is_quiet(kafka: KafkaKit) -> None:
+    topic = await kafka.create_topic(config={"max.message.bytes": "2000"})
+    writer, context = text_sink(kafka, topic).writer(), Context()
+    await writer.open(context)  # type: ignore[arg-type]
+    await writer.write(Batch(["x" * 5000]))
+    with anyio.fail_after(5):
+        (error,) = await context.ended()
+    assert isinstance(error, KafkaException) and "larger than the broker takes" in str(error)
+    await writer.close()
 
 
 async def test_refused_batch_says_how_to_make_it_smaller(kafka: KafkaKit) -> None:

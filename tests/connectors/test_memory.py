@@ -1,0 +1,328 @@
+"""Sources of this process, generators, hybrid sources, and the batching sink."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from streamline import DataStream, StreamExecutionEnvironment, StreamlineError, ValidationException, WatermarkStrategy
+from streamline._core.time import sleep
+from streamline.connectors.batching import BatchingSink
+from streamline.connectors.generator import DataGeneratorSource, NumberSequenceSource
+from streamline.connectors.hybrid import HybridSource
+from streamline.connectors.memory import ChannelSource, CollectionSource, IterableSource
+from streamline.testing import FailOnRecord, MiniJob, Quiet, ScriptedSource, VirtualClock, WaitFor, settle
+
+CHECKPOINTS = {"execution.checkpointing.interval": "1 s", "restart-strategy.type": "fixed-delay"}
+
+
+def environment(parallelism: int = 1) -> StreamExecutionEnvironment:
+    return StreamExecutionEnvironment.get_execution_environment().set_parallelism(parallelism)
+
+
+async def rows(stream: DataStream[Any]) -> list[Any]:
+    async with stream.execute_and_collect() as it:
+        return [x async for x in it]
+
+
+# -- iterables -----------------------------------------------------------------------------------------------------
+
+
+async def test_an_iterator_is_read_once_only() -> None:
+    async def numbers() -> AsyncIterator[int]:
+        yield 1
+
+    env = environment()
+    for origin in (numbers(), iter([1])):
+        stream = env.from_source(origin)
+        assert await rows(stream) == [1]
+        with pytest.raises(StreamlineError, match="can be read once only"):
+            await rows(stream)
+
+
+async def test_an_iterable_is_not_read_further_than_the_job_needs() -> None:
+    read = []
+
+    async def numbers() -> AsyncIterator[int]:
+        for n in range(10**6):
+            read.append(n)
+            yield n
+
+    async with environment().from_source(numbers).execute_and_collect() as results:
+        assert await anext(results) == 0
+        await settle()
+        assert len(read) < 10_000
+    assert len(read) < 10_000
+
+
+async def test_a_generator_is_closed_when_the_job_is_cancelled() -> None:
+    closed = []
+
+    async def numbers() -> AsyncIterator[int]:
+        try:
+            yield 1
+            await asyncio.get_running_loop().create_future()
+        finally:
+            closed.append(True)
+
+    async with environment().from_source(numbers).execute_and_collect() as results:
+        assert await anext(results) == 1
+    assert closed == [True]
+
+
+async def test_a_function_is_read_again_after_a_restart_from_where_it_was(virtual_clock: VirtualClock) -> None:
+    starts = []
+
+    async def numbers() -> AsyncIterator[int]:
+        starts.append(virtual_clock.now())
+        for n in range(6):
+            await sleep(virtual_clock, 500)
+            yield n
+
+    def build(env: StreamExecutionEnvironment) -> Any:
+        return env.from_source(numbers, name="numbers").map(lambda v: v).name("map")
+
+    async with MiniJob(build, clock=virtual_clock, configuration=CHECKPOINTS, faults=[FailOnRecord("map", 5)]) as job:
+        await job.wait()
+    assert len(starts) == 2 and set(job.results) == {0, 1, 2, 3, 4, 5}
+    # The checkpoint at 1 s holds the first record or two; they are not given a second time.
+    assert job.results.count(0) == 1
+
+
+# -- channel -------------------------------------------------------------------------------------------------------
+
+
+async def test_a_service_feeds_a_running_job_and_waits_while_it_is_behind(virtual_clock: VirtualClock) -> None:
+    channel: ChannelSource[int] = ChannelSource(capacity=2)
+    assert channel.send_nowait(1) and channel.send_nowait(2) and not channel.send_nowait(3)
+    sending = asyncio.create_task(channel.send(3, 30))
+    await settle()
+    assert not sending.done()
+    stream = environment().from_source(channel, name="fed").process(lambda v, ctx: (v, ctx.timestamp()))
+    async with stream.execute_and_collect() as results:
+        await sending
+        assert [await anext(results) for _ in range(3)] == [(1, None), (2, None), (3, 30)]
+        await channel.send(4)
+        assert await anext(results) == (4, None)
+        channel.close()
+        assert [x async for x in results] == []
+    with pytest.raises(StreamlineError, match="closed"):
+        await channel.send(5)
+
+
+async def test_a_channel_belongs_to_one_job_at_a_time(virtual_clock: VirtualClock) -> None:
+    channel: ChannelSource[int] = ChannelSource()
+    env = environment()
+    async with env.from_source(channel).execute_and_collect():
+        await settle()
+        with pytest.raises(StreamlineError, match="another job"):
+            await rows(env.from_source(channel))
+    with pytest.raises(ValidationException, match="positive capacity"):
+        ChannelSource(0)
+
+
+@pytest.mark.parametrize("replay", [True, False])
+async def test_a_channel_with_replay_gives_again_what_no_checkpoint_holds(
+    replay: bool, virtual_clock: VirtualClock
+) -> None:
+    channel: ChannelSource[int] = ChannelSource(replay=replay)
+
+    def build(env: StreamExecutionEnvironment) -> Any:
+        return env.from_source(channel, name="fed").map(lambda v: v).name("map")
+
+    async with MiniJob(build, clock=virtual_clock, configuration=CHECKPOINTS, faults=[FailOnRecord("map", 4)]) as job:
+        for n in (1, 2, 3):
+            await channel.send(n)
+        await job.advance("1500 ms")  # a checkpoint holds these
+        for n in (4, 5):
+            await channel.send(n)
+        await job.settle()
+        channel.close()
+        await job.wait()
+    assert job.results == ([1, 2, 3, 4, 5] if replay else [1, 2, 3])
+
+
+# -- generators ----------------------------------------------------------------------------------------------------
+
+
+def squared(n: int) -> int:
+    return n * n
+
+
+@pytest.mark.parametrize(("splits", "parallelism"), [(1, 1), (3, 1), (3, 2), (2, 4)])
+async def test_generated_records_are_the_same_in_every_run(splits: int, parallelism: int) -> None:
+    source = DataGeneratorSource(squared, count=2500, splits=splits)
+    stream = environment(parallelism).from_source(source)
+    assert stream.element_type() is int
+    assert sorted(await rows(stream)) == sorted(squared(n) for n in range(2500))
+    assert sorted(await rows(environment(parallelism).from_source(NumberSequenceSource(5, 9, splits)))) == [
+        5,
+        6,
+        7,
+        8,
+        9,
+    ]
+
+
+async def test_a_rate_is_kept_by_the_clock(virtual_clock: VirtualClock) -> None:
+    started, seen = virtual_clock.now(), []
+    source = DataGeneratorSource(lambda n: n, count=21, rate_per_second=10)
+    environment_ = environment()
+    environment_.from_source(source).map(lambda v: seen.append((v, virtual_clock.now() - started)))
+    await environment_.execute()
+    assert [v for v, _ in seen] == list(range(21))
+    assert all(t == v * 100 for v, t in seen)
+
+
+async def test_a_generator_without_an_end() -> None:
+    stream = environment().from_source(DataGeneratorSource(lambda n: n))
+    assert [x async for x in stream.execute_and_collect(limit=5)] == [0, 1, 2, 3, 4]
+
+
+async def test_a_generator_goes_on_after_a_restart(virtual_clock: VirtualClock) -> None:
+    def build(env: StreamExecutionEnvironment) -> Any:
+        source = DataGeneratorSource(lambda n: n, count=40, rate_per_second=10, splits=2)
+        return env.from_source(source, name="made").map(lambda v: v).name("map")
+
+    async with MiniJob(build, clock=virtual_clock, configuration=CHECKPOINTS, faults=[FailOnRecord("map", 25)]) as job:
+        await job.wait()
+    assert set(job.results) == set(range(40)) and len(job.results) < 60
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: DataGeneratorSource(7),  # type: ignore[arg-type]
+        lambda: DataGeneratorSource(squared, -1),
+        lambda: DataGeneratorSource(squared, 1, 0),
+        lambda: DataGeneratorSource(squared, 1, None, None, 0),
+    ],
+)
+def test_generators_that_make_no_sense_are_refused(make: Any) -> None:
+    with pytest.raises(ValidationException):
+        make()
+
+
+def test_a_generator_by_builder() -> None:
+    source = DataGeneratorSource.builder().set_generator_function(squared).set_count(3).build()
+    assert source.bounded and source.output_type is int
+
+
+# -- hybrid --------------------------------------------------------------------------------------------------------
+
+
+async def test_a_hybrid_source_reads_one_after_the_other() -> None:
+    source = HybridSource(CollectionSource([1, 2]), CollectionSource([3]), CollectionSource([4, 5]))
+    assert source.bounded
+    assert await rows(environment().from_source(source)) == [1, 2, 3, 4, 5]
+    built = HybridSource.builder(CollectionSource([1])).add_source(CollectionSource([2])).build()
+    assert await rows(environment().from_source(built)) == [1, 2]
+
+
+async def test_the_next_source_may_be_made_of_where_the_last_has_ended() -> None:
+    seen = []
+
+    def live(positions: Any) -> CollectionSource[int]:
+        seen.append(dict(positions))
+        return CollectionSource(range(positions["0"], positions["0"] + 2))
+
+    assert await rows(environment().from_source(HybridSource(CollectionSource([7, 8, 9]), live))) == [7, 8, 9, 3, 4]
+    assert seen == [{"0": 3}]
+
+
+async def test_a_hybrid_source_goes_on_in_the_source_it_was_in(virtual_clock: VirtualClock) -> None:
+    def build(env: StreamExecutionEnvironment) -> Any:
+        slow = DataGeneratorSource(lambda n: 100 + n, count=30, rate_per_second=10)
+        return env.from_source(HybridSource(CollectionSource([1, 2]), slow), name="both").map(lambda v: v).name("map")
+
+    async with MiniJob(build, clock=virtual_clock, configuration=CHECKPOINTS, faults=[FailOnRecord("map", 20)]) as job:
+        await job.wait()
+    assert set(job.results) == {1, 2, *range(100, 130)}
+    assert job.results.count(1) == 1 and job.results.count(100) == 1
+
+
+async def test_watermarks_of_a_hybrid_source_come_from_both() -> None:
+    source = HybridSource(CollectionSource([1, 5]), CollectionSource([6, 9]))
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda v: v).with_emit_on_event()
+    stream = (
+        environment()
+        .from_source(source, strategy)
+        .process(lambda v, ctx: max(0, ctx.timer_service().current_watermark()))
+    )
+    assert await rows(stream) == [0, 0, 4, 5]
+
+
+def test_hybrid_sources_that_make_no_sense_are_refused() -> None:
+    endless = IterableSource(lambda: iter(()))
+    with pytest.raises(ValidationException, match="IterableSource has no end"):
+        HybridSource(endless, CollectionSource([1]))
+    with pytest.raises(ValidationException, match="to begin with"):
+        HybridSource()
+    with pytest.raises(ValidationException, match="made of Sources"):
+        HybridSource(CollectionSource([1]), 7)  # type: ignore[arg-type]
+
+
+# -- batching sink -------------------------------------------------------------------------------------------------
+
+
+async def test_records_are_handed_over_by_number_and_by_time(virtual_clock: VirtualClock) -> None:
+    started = virtual_clock.now()
+    calls: list[tuple[int, list[int]]] = []
+
+    async def insert(records: list[int]) -> None:
+        calls.append((virtual_clock.now() - started, records))
+
+    source = ScriptedSource([1, 2, 3, 4, 5, Quiet(), WaitFor(lambda: len(calls) >= 2), 6])
+    env = environment()
+    env.from_source(source).sink_to(BatchingSink(insert, max_batch_size=3, max_batch_delay="1 s")).name("into")
+    job = asyncio.create_task(env.execute())
+    await settle()
+    source.poke()
+    while not job.done() and len(calls) < 2:
+        await settle()
+        source.poke()
+    source.poke()
+    await job
+    assert calls == [(0, [1, 2, 3]), (1000, [4, 5]), (1000, [6])]
+
+
+async def test_a_slow_function_holds_the_stream_back_and_its_error_fails_the_job(virtual_clock: VirtualClock) -> None:
+    busy = []
+
+    async def insert(records: list[int]) -> None:
+        busy.append(1)
+        assert len(busy) == 1, "one call at a time"
+        await sleep(virtual_clock, 100)
+        busy.pop()
+        if 9 in records:
+            raise OSError("gone")
+
+    env = environment()
+    env.from_elements(*range(10)).sink_to(BatchingSink(insert, max_batch_size=2))
+    with pytest.raises(OSError, match="gone") as caught:
+        await env.execute("job")
+    assert "in operator 'BatchingSink' of job 'job'" in caught.value.__notes__
+
+
+async def test_nothing_is_missing_after_a_restart(virtual_clock: VirtualClock) -> None:
+    written: list[int] = []
+
+    def build(env: StreamExecutionEnvironment) -> None:
+        source = DataGeneratorSource(lambda n: n, count=30, rate_per_second=10)
+        mapped = env.from_source(source, name="made").map(lambda v: v).name("map")
+        mapped.sink_to(BatchingSink(written.extend, max_batch_size=1000, max_batch_delay=None))
+
+    async with MiniJob(build, clock=virtual_clock, configuration=CHECKPOINTS, faults=[FailOnRecord("map", 25)]) as job:
+        await job.wait()
+    assert set(written) == set(range(30))
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: BatchingSink(7), lambda: BatchingSink(print, 0), lambda: BatchingSink(print, 1, 0)]
+)  # type: ignore[arg-type, return-value]
+def test_batching_that_makes_no_sense_is_refused(make: Any) -> None:
+    with pytest.raises(ValidationException):
+        make()
