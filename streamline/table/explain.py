@@ -265,6 +265,25 @@ def _interval_join(node: P.IntervalJoin) -> str:
     )
 
 
+def _temporal_join(node: P.TemporalJoin) -> str:
+    left, right = node.left.schema.names, node.right.schema.names
+    where = _where(node.keys, node.condition, left, right)
+    kind = "LeftOuterJoin" if node.outer else "InnerJoin"
+    times = f"leftTimeAttribute=[{left[node.times[0]]}], rightTimeAttribute=[{right[node.times[1]]}]"
+    return f"TemporalJoin(joinType=[{kind}], where=[{where}], {times}, select=[{', '.join(node.schema.names)}])"
+
+
+def _lookup_join(node: P.LookupJoin) -> str:
+    inputs, columns = _in(node), node.table.schema.names
+    keys = ", ".join(f"{columns[c]}={_named(e, inputs)}" for c, e in node.keys)
+    where = "" if node.condition is None else f", where=[{_named(node.condition, [*inputs, *columns])}]"
+    kind = "LeftOuterJoin" if node.outer else "InnerJoin"
+    return (
+        f"LookupJoin(table=[{'.'.join(node.table.name)}], joinType=[{kind}], lookup=[{keys}]{where}, "
+        f"select=[{', '.join(node.schema.names)}])"
+    )
+
+
 def _normalize(node: P.ChangelogNormalize) -> str:
     condition = "" if node.condition is None else f", condition=[{_named(node.condition, node.schema.names)}]"
     return f"ChangelogNormalize(key=[{', '.join(node.schema.names[k] for k in node.keys)}]{condition})"
@@ -299,6 +318,8 @@ _PHYSICAL: Final[dict[type[P.Node], Callable[[Any], str]]] = {
     P.GroupWindowAggregate: _group_window,
     P.WindowTableFunction: _window_tvf,
     P.Join: _join,
+    P.TemporalJoin: _temporal_join,
+    P.LookupJoin: _lookup_join,
     P.IntervalJoin: _interval_join,
     P.OverAggregate: _over,
     P.WindowJoin: _window_join,

@@ -29,6 +29,7 @@ from streamline._operators.assign_watermarks import AssignWatermarks
 from streamline._operators.calc import Calc
 from streamline._operators.join.interval import IntervalJoin
 from streamline._operators.join.regular import RegularJoin
+from streamline._operators.join.temporal import LookupJoin, TemporalJoin
 from streamline._operators.join.window import WindowJoin
 from streamline._operators.rank.over import OrderedOver, OverByArrival, OverByTime
 from streamline._operators.rank.rows import FirstByTime, TemporalSort
@@ -46,7 +47,7 @@ from streamline.table.codegen.rank import deduplicate_loop, instant_of, precedes
 from streamline.table.codegen.rows import Rows
 from streamline.table.codegen.session import SessionLoop, session_loop, session_rows_loop
 from streamline.table.codegen.state_types import row_type
-from streamline.table.codegen.timed_rows import kind_rows, timed_rows
+from streamline.table.codegen.timed_rows import kind_rows, lookup_rows, timed_rows, version_rows
 from streamline.table.codegen.watermark import watermark_cuts, watermark_newest
 from streamline.table.codegen.window import WindowTime, shift_of, window_loop
 from streamline.table.codegen.window_join import pair_condition, window_join, window_rows
@@ -57,6 +58,7 @@ from streamline.table.expr.context import EvalContext
 from streamline.table.expr.fold import evaluate
 from streamline.table.expr.functions.logic import and_
 from streamline.table.expr.nodes import Expr, InputRef, is_deterministic
+from streamline.table.lookup import LookupTable
 from streamline.table.rules.merge_projections import may_inline
 from streamline.table.source_watermarks import RowWatermarks
 from streamline.table.sources import SourceNode
@@ -618,6 +620,45 @@ class Lowering:
         added = self.two_inputs("IntervalJoin", streams, make, (keyed[0], keyed[1]), digest(node))
         return Stream((added,), Rows.of_tuples(node.schema.types, True))
 
+    def temporal_join(self, node: P.TemporalJoin) -> Stream:
+        streams = (self.lower(node.left), self.lower(node.right))
+        keys = ([k[0] for k in node.keys], [k[1] for k in node.keys])
+        widths = (len(node.left.schema), len(node.right.schema))
+        left = timed_rows(streams[0].rows, node.times[0], keys[0], self.context)
+        right = version_rows(streams[1].rows, node.times[1], keys[1], self.context)
+        matches = None if node.condition is None else pair_condition(widths, node.condition, self.context)
+        make = partial(
+            TemporalJoin,
+            (left.make, right.make),
+            None if matches is None else matches.make,
+            (row_type(node.left.schema.types), row_type(node.right.schema.types)),
+            widths[1],
+            node.outer,
+        )
+        keyed = tuple(self.key(s, k) for s, k in zip(streams, keys))
+        added = self.two_inputs("TemporalJoin", streams, make, (keyed[0], keyed[1]), digest(node))
+        return Stream((added,), Rows.of_tuples(node.schema.types, True))
+
+    def lookup_join(self, node: P.LookupJoin) -> Stream:
+        stream = self.lower(node.input)
+        table: LookupTable = node.table.lookup
+        columns = tuple(node.table.schema.names[c] for c, _ in node.keys)
+        read = lookup_rows(stream.rows, [e for _, e in node.keys], self.context)
+        convert = calc(Rows.of_shape(node.table.shape), self.context)
+        widths = (len(node.input.schema), len(node.table.schema))
+        matches = None if node.condition is None else pair_condition(widths, node.condition, self.context)
+        make = partial(
+            LookupJoin,
+            read.make,
+            convert.make,
+            None if matches is None else matches.make,
+            partial(table.reader, columns),
+            widths[1],
+            node.outer,
+        )
+        added = self.operator("LookupJoin", stream, make, description=digest(node))
+        return Stream((added,), Rows.of_tuples(node.schema.types, stream.rows.insert_only))
+
     def window_join(self, node: P.WindowJoin) -> Stream:
         streams = (self.lower(node.left), self.lower(node.right))
         safe = [k[2] for k in node.keys]
@@ -729,6 +770,8 @@ _BUILDERS: Final[dict[type[P.Node], Callable[[Lowering, Any], Stream]]] = {
     P.WindowTableFunction: Lowering.window_table,
     P.UnionAll: Lowering.union,
     P.Join: Lowering.join,
+    P.TemporalJoin: Lowering.temporal_join,
+    P.LookupJoin: Lowering.lookup_join,
     P.IntervalJoin: Lowering.interval_join,
     P.OverAggregate: Lowering.over,
     P.WindowJoin: Lowering.window_join,

@@ -15,11 +15,12 @@ from streamline._core.changes import ChangelogMode, RowKind
 from streamline.errors import TableException, ValidationException
 from streamline.table import logical as L
 from streamline.table import optimized as O
-from streamline.table.expr.nodes import AggCall, Expr, InputRef, input_refs, is_deterministic, rewrite
+from streamline.table.expr.functions.logic import conjuncts
+from streamline.table.expr.nodes import AggCall, Call, Expr, InputRef, input_refs, is_deterministic, rewrite
 from streamline.table.interval_bounds import Bounds, interval_bounds
 from streamline.table.planner_config import MiniBatch, PlannerConfig
 from streamline.table.rules.join_conditions import all_of
-from streamline.table.traits import Traits
+from streamline.table.traits import Traits, is_true
 
 __all__ = ("Node", "Planner")
 
@@ -193,6 +194,26 @@ class IntervalJoin(_Two):
 
 
 @dataclass(frozen=True)
+class TemporalJoin(_Two):
+    """`times`: the time attribute of each side."""
+
+    outer: bool
+    keys: tuple[tuple[int, int, bool], ...]
+    condition: Expr | None
+    times: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class LookupJoin(_One):
+    """`keys`: a column of the table, and what it is compared with: an expression over the input."""
+
+    table: L.Scan
+    outer: bool
+    keys: tuple[tuple[int, Expr], ...]
+    condition: Expr | None
+
+
+@dataclass(frozen=True)
 class WindowJoin(_Two):
     """`keys` as of `Join`, without the windows' bounds; `ends`: the columns of the windows' ends."""
 
@@ -219,7 +240,7 @@ class Sink(_One):
 
 
 #: Nodes that wait for event time, whatever their parameters.
-EVENT_TIME: Final = (WindowTableFunction, WindowRank, WindowJoin, TemporalSort)
+EVENT_TIME: Final = (WindowTableFunction, WindowRank, WindowJoin, TemporalSort, TemporalJoin)
 
 
 def mode_of(changes: frozenset[str], before: bool) -> ChangelogMode:
@@ -524,6 +545,66 @@ class Planner:
             ),
         )
 
+    def temporal_join(self, rel: L.TemporalJoin, before: bool, by_key: bool) -> Node:
+        width = len(rel.left.schema)
+        time = rel.left.schema[rel.time].type
+        table = _lookup_table(rel.right)
+        if table is not None and time.is_proctime:
+            return self._lookup_join(rel, table, before)
+        if time.is_proctime:
+            raise TableException(
+                "Processing-time temporal join is not supported yet: a row would be joined with whatever version has "
+                "arrived by then. Join by event time (FOR SYSTEM_TIME AS OF a rowtime), or with a table that can be "
+                "looked up"
+            )
+        name = ".".join(rel.right.name) if isinstance(rel.right, L.Scan) else "the right side"
+        keys, rest = O.join_keys(rel.condition, width)
+        if not rel.right.schema.rowtimes:
+            raise ValidationException(
+                "Event-Time Temporal Table Join requires both primary key and row time attribute in versioned table, "
+                f"but no row time attribute can be found in {name}. Declare a watermark for its time column"
+            )
+        columns = {k[1] for k in keys}
+        unique = [k for k in self.traits.keys(rel.right) if k <= columns]
+        if not unique:
+            known = " or ".join(
+                f"({', '.join(rel.right.schema.names[c] for c in sorted(k))})" for k in self.traits.keys(rel.right)
+            )
+            missing = f"the condition does not compare it: {known}" if known else "no primary key can be found"
+            raise ValidationException(
+                f"Temporal Table Join requires primary key in versioned table, but {missing} in {name}"
+            )
+        self.insert_only(rel.left, "TemporalJoin")
+        return TemporalJoin(
+            rel.schema,
+            INSERT_ONLY,
+            self.exchange(self.plan(rel.left, False), [k[0] for k in keys]),
+            self.exchange(self.plan(rel.right, False, by_key=True), [k[1] for k in keys]),
+            rel.kind == "LEFT",
+            tuple(keys),
+            all_of(rest) if rest else None,
+            (rel.time, rel.right.schema.rowtimes[0]),
+        )
+
+    def _lookup_join(self, rel: L.TemporalJoin, table: L.Scan, before: bool) -> Node:
+        width = len(rel.left.schema)
+        keys: dict[int, Expr] = {}
+        rest: list[Expr] = []
+        for part in conjuncts(rel.condition):
+            key = _lookup_key(part, width)
+            if key is not None and key[0] not in keys:
+                keys[key[0]] = key[1]
+            elif not is_true(part):
+                rest.append(part)
+        if not keys:
+            raise TableException(
+                "Temporal table join requires an equality condition on fields of table "
+                f"[{'.'.join(table.name)}]."
+            )
+        node = self.plan(rel.left, before or bool(self.traits.changes(rel.left)))
+        condition = all_of(rest) if rest else None
+        return LookupJoin(rel.schema, node.mode, node, table, rel.kind == "LEFT", tuple(keys.items()), condition)
+
     def _interval_join(self, rel: L.Join, bounds: Bounds) -> Node:
         self.insert_only(rel.left, "IntervalJoin")
         self.insert_only(rel.right, "IntervalJoin")
@@ -615,6 +696,21 @@ class Planner:
             )
 
 
+def _lookup_table(rel: L.Rel) -> L.Scan | None:
+    """The table on the right of a lookup join, None where it cannot be looked up."""
+    return rel if isinstance(rel, L.Scan) and rel.lookup is not None else None
+
+
+def _lookup_key(condition: Expr, width: int) -> tuple[int, Expr] | None:
+    """The right column (from 0) that an equality compares with something of the left side."""
+    if not isinstance(condition, Call) or condition.function.name != "=":
+        return None
+    for a, b in (condition.operands, condition.operands[::-1]):
+        if isinstance(a, InputRef) and a.index >= width and all(i < width for i in input_refs(b)):
+            return a.index - width, b
+    return None
+
+
 def _placed(expr: Expr, place: dict[int, int]) -> Expr:
     """The expression over columns that stand elsewhere."""
     return rewrite(expr, lambda e: InputRef(place[e.index], e.type, e.name) if isinstance(e, InputRef) else None)
@@ -657,6 +753,7 @@ _BUILDERS: Final[dict[type[L.Rel], Callable[[Planner, Any, bool, bool], Node]]] 
     O.SortLimit: Planner.sort_limit,
     O.TemporalSort: Planner.temporal_sort,
     L.Over: Planner.over,
+    L.TemporalJoin: Planner.temporal_join,
     L.Join: Planner.join,
     L.Union: Planner.union,
     L.Sink: Planner.sink,

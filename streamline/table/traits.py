@@ -90,6 +90,8 @@ class Traits:
                 return ALL if below else (UPDATES if calls else NONE)
             case L.Distinct():
                 return below and ALL
+            case L.TemporalJoin():
+                return inputs[0]
             case L.Join() if O.is_window_join(rel, self) or self.interval(rel):
                 return NONE
             case L.Join(kind=kind):

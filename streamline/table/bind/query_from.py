@@ -24,6 +24,7 @@ from streamline.table.logical import (
     Rel,
     RowSchema,
     TableFunctionCall,
+    TemporalJoin,
     Values,
     WindowSpec,
     WindowTvf,
@@ -65,6 +66,8 @@ class TableBinder:
     def _one(self, node: exp.Expression, left: Relation | None) -> Relation:
         match node:
             case exp.Table():
+                if node.args.get("version") is not None:
+                    raise error_at(node, "FOR SYSTEM_TIME AS OF can only follow the right table of a join")
                 return self._named(node)
             case exp.Subquery():
                 return self._aliased(self._subquery(node.this), node)
@@ -82,6 +85,7 @@ class TableBinder:
                 raise error_at(node, f"{type(node).__name__.upper()} is not a table that can be read here")
 
     def _named(self, node: exp.Table) -> Relation:
+        """A table by its name."""
         path = tuple(path_of(node))
         options: dict[str, str] = {}
         for hint in node.args.get("hints") or ():
@@ -177,6 +181,9 @@ class TableBinder:
         found = self._correlated(left, right_node, kind, node)
         if found is not None:
             return found
+        version = right_node.args.get("version") if isinstance(right_node, exp.Table) else None
+        if version is not None:
+            return self._temporal(left, right_node, version, kind, node)
         right = self.table(right_node, left)
         return self._joined(left, right, kind, node)
 
@@ -206,6 +213,32 @@ class TableBinder:
             return relation
         condition = FromScope(self.select, relation, "ON", self.select.outer).binder.bind_condition(on, "ON")
         return replace(relation, rel=replace(rel, condition=condition))
+
+    def _temporal(
+        self, left: Relation, right_node: exp.Table, version: exp.Version, kind: JoinKind, node: exp.Join
+    ) -> Relation:
+        """`JOIN t FOR SYSTEM_TIME AS OF left.time`: each row with the version of t at its time."""
+        if kind not in ("INNER", "LEFT"):
+            raise error_at(node, f"FOR SYSTEM_TIME AS OF goes with INNER and LEFT JOIN, not with {kind}")
+        at = version.args["expression"]
+        time = FromScope(self.select, left, "FOR SYSTEM_TIME AS OF").binder.bind(at)
+        if not isinstance(time, InputRef) or time.type.time_attribute is None:
+            raise error_at(
+                at,
+                "Temporal table join currently only supports 'FOR SYSTEM_TIME AS OF' left table's time attribute "
+                f"field; this is {time.type.null()}",
+            )
+        right = self._named(right_node)
+        width = len(left.rel.schema)
+        columns = (*left.columns, *(replace(c, expr=shifted(c.expr, width)) for c in right.columns))
+        condition: Expr = _TRUE
+        if node.args.get("on") is not None:
+            both = Relation(Join(left.rel, right.rel, kind, _TRUE), columns)
+            scope = FromScope(self.select, both, "ON", self.select.outer)
+            condition = scope.binder.bind_condition(node.args["on"], "ON")
+        rel = TemporalJoin(left.rel, right.rel, "LEFT" if kind == "LEFT" else "INNER", time.index, condition)
+        types = [f.type for f in rel.schema]
+        return Relation(rel, tuple(replace(c, expr=shifted(c.expr, 0, types)) for c in columns))
 
     def _joined(self, left: Relation, right: Relation, kind: JoinKind, node: exp.Join) -> Relation:
         width = len(left.rel.schema)

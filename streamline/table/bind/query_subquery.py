@@ -17,6 +17,7 @@ from streamline._core import types as t
 from streamline.table import build
 from streamline.table.bind.query_names import shifted
 from streamline.table.bind.query_scope import JOINED, OUTER, FromScope, GroupScope
+from streamline.table.expr.aggregates import bind_aggregate
 from streamline.table.expr.functions.logic import and_, or_
 from streamline.table.expr.nodes import AggCall, Call, Expr, InputRef, Literal, input_refs, rewrite
 from streamline.table.expr.registry import bind_call
@@ -121,6 +122,10 @@ class SubqueryBinder:
         self, kind: str, operands: Sequence[Expr], query: exp.Expression, node: exp.Expression, scope: FromScope
     ) -> Expr:
         """A subquery within an expression: the value of a scalar one."""
+        if kind == "IN" and not isinstance(scope, GroupScope):
+            return self._in_value(operands, query, node, scope)
+        if kind == "EXISTS" and not isinstance(scope, GroupScope):
+            return self._exists_value(query, node, scope)
         if kind != "SCALAR":
             raise error_at(
                 node,
@@ -145,6 +150,70 @@ class SubqueryBinder:
             zero = bind_call("COALESCE", (found, Literal(0, t.BIGINT.not_null())))
             return replace(zero, type=t.BIGINT) if isinstance(zero, Call) else zero
         return found
+
+    def _in_value(
+        self, left: Sequence[Expr], query: exp.Expression, node: exp.Expression, scope: FromScope
+    ) -> Expr:
+        """`x IN (q)` as a value: TRUE where q has x, unknown where x or a value of q is NULL, else FALSE."""
+        sub = self.query.bind(query, scope)
+        if sub.correlations or len(left) != 1 or len(sub.names) != 1:
+            raise error_at(node, "IN with this subquery can only stand in WHERE, alone or joined with AND")
+        column = sub.rel.schema.ref(0)
+        counts = build.aggregate(
+            sub.rel, [], [(bind_aggregate("COUNT", ()), "c"), (bind_aggregate("COUNT", (column,)), "ck")]
+        )
+        found = build.aggregate(sub.rel, [(column, sub.names[0])], [])
+        marked = build.project(found, [found.schema.ref(0), _TRUE], [sub.names[0], "i"])
+        width = len(self.rel.schema)
+        self.rel = build.join(self.rel, counts, "LEFT")
+        test = bind_call("=", (left[0], shifted(marked.schema.ref(0), width + 2)))
+        self.rel = build.join(self.rel, marked, "LEFT", test)
+        total, known = self.rel.schema.ref(width), self.rel.schema.ref(width + 1)
+        zero = Literal(0, t.BIGINT.not_null())
+        return bind_call(
+            "CASE",
+            (
+                bind_call("OR", (bind_call("IS NULL", (total,)), bind_call("=", (total, zero)))),
+                _FALSE,
+                bind_call("IS NULL", (left[0],)),
+                _UNKNOWN,
+                bind_call("IS NOT NULL", (self.rel.schema.ref(width + 3),)),
+                _TRUE,
+                bind_call("<", (known, total)),
+                _UNKNOWN,
+                _FALSE,
+            ),
+        )
+
+    def _exists_value(self, query: exp.Expression, node: exp.Expression, scope: FromScope) -> Expr:
+        """`EXISTS (q)` as a value."""
+        sub = self.query.bind(query, scope)
+        width = len(self.rel.schema)
+        keys = self._keys_of(sub, node)
+        found = build.aggregate(
+            sub.rel, [(k, sub.rel.schema.names[k.index]) for k in keys], [(bind_aggregate("COUNT", ()), "c")]
+        )
+        tests = []
+        for c, place in zip(sub.correlations, range(len(keys))):
+            sides = _sides(c)
+            assert sides is not None
+            tests.append(bind_call("=", (_placed(sides[1], 0), shifted(found.schema.ref(place), width))))
+        condition = and_(*tests) if len(tests) > 1 else tests[0] if tests else None
+        self.rel = build.join(self.rel, found, "LEFT", condition)
+        count = self.rel.schema.ref(width + len(keys))
+        some = bind_call(">", (count, Literal(0, t.BIGINT.not_null())))
+        return bind_call("COALESCE", (some, _FALSE))
+
+    def _keys_of(self, sub: Bound, node: exp.Expression) -> list[InputRef]:
+        keys: list[InputRef] = []
+        for c in sub.correlations:
+            sides = _sides(c)
+            if sides is None or not isinstance(sides[0], InputRef):
+                raise error_at(
+                    node, f"EXISTS outside of WHERE can only be correlated by equality of columns, not by {c}"
+                )
+            keys.append(sides[0])
+        return keys
 
     def _single(self, sub: Bound, node: exp.Expression) -> tuple[Rel, Expr]:
         """The subquery as at most one row (one row for each key where it is correlated)."""
@@ -195,6 +264,8 @@ class SubqueryBinder:
 
 
 _TRUE: Final = Literal(True, t.BOOLEAN.not_null())
+_FALSE: Final = Literal(False, t.BOOLEAN.not_null())
+_UNKNOWN: Final = Literal(None, t.BOOLEAN)
 _OPPOSITE: Final = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
 
