@@ -198,21 +198,29 @@ def _values(rel: Rel, outward: Outward, types: Sequence[DataType] | None = None)
     return [outward.source(f"{{{i}}}", x) for i, x in enumerate(wanted)]
 
 
-def row_template(rel: Rel, outward: Outward, types: Sequence[DataType] | None = None, kind: bool = True) -> str:
-    """The template of a Row of the query's columns."""
-    names = rel.schema.names
+def row_template(
+    rel: Rel,
+    outward: Outward,
+    types: Sequence[DataType] | None = None,
+    kind: bool = True,
+    columns: Sequence[int] | None = None,
+) -> str:
+    """The template of a Row of the query's columns, or of some of them."""
+    chosen = range(len(rel.schema)) if columns is None else columns
+    names = tuple(rel.schema.names[i] for i in chosen)
     maker = _MAKERS.get(names)
     if maker is None:
         maker = _MAKERS[names] = row_maker(names)
     made = outward.name(("row", names), "row", lambda: maker)
-    values = ", ".join(_values(rel, outward, types))
+    sources = _values(rel, outward, types)
+    values = ", ".join(sources[i] for i in chosen)
     return f"{made}([{values}], {{kind}})" if kind else f"{made}([{values}])"
 
 
-def row_shape(rel: Rel, timestamp: int | None, types: Sequence[DataType] | None = None) -> OutputShape:
-    """Rows with their kinds."""
+def row_shape(rel: Rel, timestamp: int | None, columns: Sequence[int] | None = None) -> OutputShape:
+    """Rows with their kinds, of all columns or of some."""
     outward = Outward()
-    template = row_template(rel, outward, types)
+    template = row_template(rel, outward, columns=columns)
     return OutputShape(template, outward.pairs, None, False, timestamp)
 
 

@@ -14,6 +14,7 @@ from streamline._core.config import Configuration
 from streamline._core.typeinfo import Types, element_text
 from streamline._core.types import DataType, Field
 from streamline.errors import TableException, ValidationException
+from streamline.table import build
 from streamline.table.bridge import DataStream, StreamExecutionEnvironment, StreamHost
 from streamline.table.catalog import QueryView
 from streamline.table.environment import TableEnvironment, settings_of
@@ -243,8 +244,8 @@ class StreamTableEnvironment(TableEnvironment):
             fitted, element_type = rel, _row_type(rel)
             shape = _with_rows(row_shape(rel, timestamp), rel)
         elif isinstance(target_schema, Schema):
-            fitted, timestamp, key = self._declared(rel, target_schema, name)
-            shape, element_type = row_shape(fitted, timestamp), _row_type(fitted)
+            fitted, timestamp, columns, key = self._declared(rel, target_schema, name)
+            shape, element_type = row_shape(fitted, timestamp, columns), _row_type(fitted, columns)
         else:
             element = self._element(target_schema, rel)
             fitted, timestamp = self._fit(rel, element, name)
@@ -308,27 +309,37 @@ class StreamTableEnvironment(TableEnvironment):
         fitted = to_element(rel, element, name)
         return fitted, single_rowtime(fitted, name)
 
-    def _declared(self, rel: Rel, schema: Schema, name: str) -> tuple[Rel, int | None, tuple[int, ...]]:
-        """The query fitted to a schema: its columns, event time and primary key."""
+    def _declared(
+        self, rel: Rel, schema: Schema, name: str
+    ) -> tuple[Rel, int | None, Sequence[int], tuple[int, ...]]:
+        """The query fitted to a schema: its plan, its event time, the columns that leave, the primary key."""
         for c in schema.columns:
             if isinstance(c, ComputedColumn):
                 raise ValidationException(f"column {c.name} is computed; the schema of a sink has no computed columns")
-        metadata = [c for c in schema.columns if isinstance(c, MetadataColumn)]
+            if isinstance(c, MetadataColumn) and (c.key or c.name) != "rowtime":
+                raise ValidationException(
+                    f"Invalid metadata key '{c.key or c.name}' in column '{c.name}' of table '{name}'. A data stream "
+                    "supports the following metadata keys for writing: rowtime"
+                )
         timestamp = single_rowtime(rel, name)
-        if metadata:
-            return self._with_metadata(rel, schema, metadata, timestamp, name)
-        fitted = rel
-        if schema.physical:
-            fitted = fit_columns(rel, [Field(c.name, c.type) for c in schema.physical], name)
-        return fitted, single_rowtime(fitted, name), _key_of(schema, fitted)
-
-    def _with_metadata(
-        self, rel: Rel, schema: Schema, metadata: list[MetadataColumn], timestamp: int | None, name: str
-    ) -> tuple[Rel, int | None, tuple[int, ...]]:
-        raise ValidationException(
-            f"column_by_metadata({metadata[0].name!r}): the event-time column becomes the records' timestamps by "
-            "itself; leave the metadata column out"
-        )
+        columns = list(range(len(rel.schema)))
+        if any(isinstance(c, MetadataColumn) for c in schema.columns):
+            if timestamp is None:
+                raise ValidationException(
+                    f"the metadata column rowtime of table '{name}' takes an event-time column, and the query has none"
+                )
+            columns.remove(timestamp)
+        if not schema.physical:
+            return rel, timestamp, columns, _key_of(schema, rel)
+        fields = [Field(c.name, c.type) for c in schema.physical]
+        if len(columns) == len(rel.schema):
+            fitted = fit_columns(rel, fields, name)
+            return fitted, single_rowtime(fitted, name), range(len(fields)), _key_of(schema, fitted)
+        assert timestamp is not None
+        order = [*columns, timestamp]
+        moved = build.project(rel, [rel.schema.ref(i) for i in order], [rel.schema.names[i] for i in order])
+        fitted = fit_columns(moved, [*fields, rel.schema[timestamp]], name)
+        return fitted, len(fields), range(len(fields)), _key_of(schema, fitted)
 
     def _spliced(self, sink: Sink, element_type: Any, what: str) -> DataStream[Any]:
         (attached,), before = self._execution.translate([sink], what)
@@ -342,9 +353,10 @@ def _with_rows(shape: OutputShape, rel: Rel) -> OutputShape:
     return OutputShape(shape.template, shape.namespace, element, shape.kinds, shape.timestamp)
 
 
-def _row_type(rel: Rel) -> DataType:
+def _row_type(rel: Rel, columns: Sequence[int] | None = None) -> DataType:
     """The type of the Rows that leave."""
-    return t.row(*(Field(f.name, f.type.materialized()) for f in rel.schema))
+    fields = rel.schema.fields if columns is None else [rel.schema[i] for i in columns]
+    return t.row(*(Field(f.name, f.type.materialized()) for f in fields))
 
 
 def _key_of(schema: Schema, fitted: Rel) -> tuple[int, ...]:
