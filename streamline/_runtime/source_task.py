@@ -353,6 +353,7 @@ class SourceTask:
 
     async def _on_tick(self) -> bool:
         """Emit what is due; gives whether another tick is needed though no record comes."""
+        self._end_splits()  # also while others have records without a pause: an ended split holds nothing back
         timeout = self._strategy.idle_timeout if self._strategy is not None else None
         now = self.clock.now()
         for state in self._splits.values():
