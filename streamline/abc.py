@@ -220,6 +220,8 @@ class OperatorContext(Protocol):
     metrics: MetricGroup
     #: Whether state was restored from a checkpoint.
     restored: bool
+    #: Whether checkpoints are taken.
+    checkpointing: bool
     job_parameters: Mapping[str, str]
 
     @property
@@ -444,6 +446,10 @@ class SinkContext(Protocol):
     metrics: MetricGroup
     #: Whether checkpoints are taken; without them nothing is ever committed before the end of the input.
     checkpointing: bool
+
+    def schedule(self, when: int, callback: Callable[[], Awaitable[None]]) -> None:
+        """Run `callback()` in the sink's task, between batches, at processing time `when` (epoch ms)."""
+        ...
 
     def spawn(self, function: Callable[[], Awaitable[None]], name: str) -> None:
         """Run a background task in the job's task group; its failure fails the job, the job's end cancels it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, final
 
 from streamline._core.time import Clock
@@ -161,6 +161,15 @@ class _WriterContext:
         self.metrics: MetricGroup = ctx.metrics
         self.checkpointing = checkpointing
         self.spawn = ctx.spawn
+        self._ctx = ctx
+
+    def schedule(self, when: int, callback: Callable[[], Awaitable[None]]) -> None:
+        """Between batches, in the sink's task."""
+
+        async def run(when: int, out: Output) -> None:
+            await callback()
+
+        self._ctx.schedule(when, run)
 
 
 @final
@@ -186,7 +195,7 @@ class WriterSink(Operator):
         self._writer_state: list[Any] = []
 
     async def open(self, ctx: OperatorContext) -> None:
-        self._checkpointing = bool(getattr(ctx, "checkpointing", False))
+        self._checkpointing = ctx.checkpointing
         self._committables = ctx.operator_store.list_state("committables", self._COMMITTABLES)
         self._writer_state = ctx.operator_store.list_state("writer", self._WRITER)
         self._opened = True

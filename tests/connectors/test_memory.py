@@ -14,7 +14,7 @@ from streamline.connectors.batching import BatchingSink
 from streamline.connectors.generator import DataGeneratorSource, NumberSequenceSource
 from streamline.connectors.hybrid import HybridSource
 from streamline.connectors.memory import ChannelSource, CollectionSource, IterableSource
-from streamline.testing import FailOnRecord, MiniJob, Quiet, ScriptedSource, VirtualClock, WaitFor, settle
+from streamline.testing import Delay, FailOnRecord, MiniJob, ScriptedSource, VirtualClock, settle
 
 CHECKPOINTS = {"execution.checkpointing.interval": "1 s", "restart-strategy.type": "fixed-delay"}
 
@@ -275,18 +275,11 @@ async def test_records_are_handed_over_by_number_and_by_time(virtual_clock: Virt
     async def insert(records: list[int]) -> None:
         calls.append((virtual_clock.now() - started, records))
 
-    source = ScriptedSource([1, 2, 3, 4, 5, Quiet(), WaitFor(lambda: len(calls) >= 2), 6])
     env = environment()
-    env.from_source(source).sink_to(BatchingSink(insert, max_batch_size=3, max_batch_delay="1 s")).name("into")
-    job = asyncio.create_task(env.execute())
-    await settle()
-    source.poke()
-    while not job.done() and len(calls) < 2:
-        await settle()
-        source.poke()
-    source.poke()
-    await job
-    assert calls == [(0, [1, 2, 3]), (1000, [4, 5]), (1000, [6])]
+    source = ScriptedSource([1, 2, 3, 4, 5, Delay(1500), 6])
+    env.from_source(source).sink_to(BatchingSink(insert, max_batch_size=3, max_batch_delay="1 s"))
+    await env.execute()
+    assert calls == [(0, [1, 2, 3]), (1000, [4, 5]), (1500, [6])]
 
 
 async def test_a_slow_function_holds_the_stream_back_and_its_error_fails_the_job(virtual_clock: VirtualClock) -> None:
