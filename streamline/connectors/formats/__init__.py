@@ -8,7 +8,12 @@ from streamline.connectors.formats.base import (
     SerializationSchema,
 )
 from streamline.connectors.formats.csv import CsvDeserializationSchema, CsvSerializationSchema
-from streamline.connectors.formats.json import JsonDeserializationSchema, JsonSerializationSchema
+from streamline.connectors.formats.json import (
+    JsonDeserializationSchema,
+    JsonRowDeserializationSchema,
+    JsonRowSerializationSchema,
+    JsonSerializationSchema,
+)
 from streamline.connectors.formats.text import BytesSchema, SimpleStringSchema
 
 __all__ = (
@@ -18,6 +23,8 @@ __all__ = (
     "DeserializationException",
     "DeserializationSchema",
     "JsonDeserializationSchema",
+    "JsonRowDeserializationSchema",
+    "JsonRowSerializationSchema",
     "JsonSerializationSchema",
     "SerializationSchema",
     "SimpleStringSchema",

@@ -10,10 +10,17 @@ from streamline.connectors.formats.base import FormatFactory, RowDecoder, RowEnc
 from streamline.connectors.formats.json.decode import JsonRowDecoder
 from streamline.connectors.formats.json.encode import JsonRowEncoder
 from streamline.connectors.formats.json.options import OPTIONS, JsonOptions
+from streamline.connectors.formats.json.rows import JsonRowDeserializationSchema, JsonRowSerializationSchema
 from streamline.connectors.formats.json.schema import JsonDeserializationSchema, JsonSerializationSchema
 from streamline.connectors.options import Options
 
-__all__ = ("JsonDeserializationSchema", "JsonFormatFactory", "JsonSerializationSchema")
+__all__ = (
+    "JsonDeserializationSchema",
+    "JsonFormatFactory",
+    "JsonRowDeserializationSchema",
+    "JsonRowSerializationSchema",
+    "JsonSerializationSchema",
+)
 
 
 class JsonFormatFactory(FormatFactory):
