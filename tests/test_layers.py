@@ -56,7 +56,6 @@ LARGE: dict[str, str] = {
     "table.logical": "every logical node, so that who writes a rule sees them all; each checks itself",
     "table.physical": "one method for each logical node, looked up in a table",
     "table.lower": "one method for each physical node, looked up in a table",
-    "table.codegen.aggregates": "one entry for each aggregate function of SQL",
 }
 LIMIT = 600
 

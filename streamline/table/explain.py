@@ -8,9 +8,9 @@ from typing import Any, Final
 from streamline._core.changes import RowKind
 from streamline.table import logical as L
 from streamline.table import physical as P
-from streamline.table.expr.nodes import AggCall, Expr, InputRef, Literal, rewrite
+from streamline.table.expr.nodes import AggCall, Expr, InputRef, rewrite
 
-__all__ = ("digest", "logical_text", "physical_text")
+__all__ = ("append_only_notes", "digest", "logical_text", "physical_text")
 
 
 def _named(expr: Expr, names: Sequence[str]) -> str:
@@ -133,7 +133,8 @@ def _group_window(node: P.GroupWindowAggregate) -> str:
         emit.append(f"late delay {options.late} millisecond")
     properties = f"properties=[{', '.join(f'w${p}' for p in rel.properties)}], " if rel.properties else ""
     return (
-        f"GroupWindowAggregate({_grouping(rel.keys, inputs)}window=[{kind}GroupWindow('w$, {inputs[rel.time]}, {sizes})], "
+        f"GroupWindowAggregate({_grouping(rel.keys, inputs)}"
+        f"window=[{kind}GroupWindow('w$, {inputs[rel.time]}, {sizes})], "
         f"{properties}select=[{', '.join(select)}]{f', emit=[{chr(44).join(emit)}]' if emit else ''})"
     )
 
@@ -250,7 +251,9 @@ def _window_join(node: P.WindowJoin) -> str:
         for side, names, end in (("leftWindow", left, node.ends[0]), ("rightWindow", right, node.ends[1]))
     )
     where = _where(node.keys, node.condition, left, right)
-    return f"WindowJoin({sides}, joinType=[{_JOINS[node.kind]}], where=[{where}], select=[{', '.join(node.schema.names)}])"
+    return (
+        f"WindowJoin({sides}, joinType=[{_JOINS[node.kind]}], where=[{where}], select=[{', '.join(node.schema.names)}])"
+    )
 
 
 def _interval_join(node: P.IntervalJoin) -> str:
@@ -436,6 +439,29 @@ def logical_text(rel: L.Rel) -> str:
     return _tree(rel, _logical_line, lambda r: r.inputs)
 
 
-def literal_text(literal: Literal) -> str:
-    """A constant as plans show it."""
-    return str(literal)
+# -- notes ---------------------------------------------------------------------------------------------------------
+
+
+def append_only_notes(nodes: Sequence[P.Node], early_or_late: bool) -> list[str]:
+    """What 'table.exec.streaming.prefer-append-only' has changed, and which nodes still send updates."""
+    notes: list[str] = []
+    for node in _all(nodes):
+        if isinstance(node, P.GroupWindowAggregate) and early_or_late:
+            notes.append(
+                "prefer-append-only: early and late firing are off, results are sent at the end of each window: "
+                f"{digest(node)}"
+            )
+        makes = RowKind.UPDATE_AFTER in node.mode.kinds or RowKind.DELETE in node.mode.kinds
+        if makes and not isinstance(node, P.PASSING) and node.inputs:
+            notes.append(f"prefer-append-only: there is no insert-only variant of {digest(node)}")
+    return list(dict.fromkeys(notes))
+
+
+def _all(nodes: Sequence[P.Node]) -> list[P.Node]:
+    found: list[P.Node] = []
+    stack = list(reversed(nodes))
+    while stack:
+        node = stack.pop()
+        found.append(node)
+        stack.extend(reversed(node.inputs))
+    return found

@@ -32,9 +32,7 @@ class Bounds:
 _SWAPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
 
 
-def interval_bounds(
-    join: Join, keys: Sequence[tuple[int, int, bool]], rest: Sequence[Expr]
-) -> Bounds | None:
+def interval_bounds(join: Join, keys: Sequence[tuple[int, int, bool]], rest: Sequence[Expr]) -> Bounds | None:
     """The time bounds of a join's condition, None where it is not bounded from both sides."""
     if join.kind in ("SEMI", "ANTI"):
         return None

@@ -366,7 +366,8 @@ class GroupWindow:
         spec: the kind of window and its measures.
         time: position of the time attribute in the input.
         properties: which window columns follow the aggregates: "start", "end", "rowtime", "proctime".
-        early, late: delay (ms) of results before and after the end of the window; None: none, 0: with every row.
+        early, late: delay (ms) of results before and after the end of the window; None: none, 0: with every row. The
+            optimiser sets them from the configuration, and `lateness` too.
         lateness: how long (ms) a window is kept after its end.
     """
 

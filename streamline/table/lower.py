@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
@@ -33,6 +33,7 @@ from streamline._operators.join.temporal import LookupJoin, TemporalJoin
 from streamline._operators.join.window import WindowJoin
 from streamline._operators.rank.over import OrderedOver, OverByArrival, OverByTime
 from streamline._operators.rank.rows import FirstByTime, TemporalSort
+from streamline._operators.state_types import dict_of, list_of, optional, tuple_of
 from streamline.abc import Operator
 from streamline.errors import TableException
 from streamline.table import logical as L
@@ -57,7 +58,8 @@ from streamline.table.explain import digest
 from streamline.table.expr.context import EvalContext
 from streamline.table.expr.fold import evaluate
 from streamline.table.expr.functions.logic import and_
-from streamline.table.expr.nodes import Expr, InputRef, is_deterministic
+from streamline.table.expr.nodes import Expr, InputRef, input_refs, is_deterministic
+from streamline.table.function_life import alive
 from streamline.table.lookup import LookupTable
 from streamline.table.rules.merge_projections import may_inline
 from streamline.table.source_watermarks import RowWatermarks
@@ -88,7 +90,7 @@ class Stream:
 
     sources: tuple[Attached, ...]
     rows: Rows
-    partition: PartitionSpec = Forward()
+    partition: PartitionSpec = field(default_factory=Forward)
     keys: tuple[int, ...] | None = None
 
 
@@ -144,7 +146,7 @@ class Lowering:
             id=0,
             name=name,
             kind="operator",
-            operator=make,
+            operator=alive(make),
             parallelism=parallelism,
             key=key,
             description=description,
@@ -201,8 +203,9 @@ class Lowering:
         stream = self.lower(node.input)
         below = stream.rows.exprs
         conditions = () if node.condition is None else (node.condition,)
-        fixed = all(map(is_deterministic, below))
-        if not may_inline((*node.exprs, *conditions), below) or (conditions and not fixed):
+        # A condition that is inlined may be evaluated where its columns are read again.
+        fixed = all(is_deterministic(below[i]) for c in conditions for i in input_refs(c))
+        if not may_inline((*node.exprs, *conditions), below) or not fixed:
             stream = self.materialized(stream)
         rows = stream.rows
         if node.condition is not None:
@@ -213,7 +216,8 @@ class Lowering:
 
     def exchange(self, node: P.Exchange) -> Stream:
         stream = self.lower(node.input)
-        if not all(is_deterministic(stream.rows.exprs[k]) for k in node.keys) or stream.rows.reads_timestamp(_refs(stream, node.keys)):
+        fixed = all(is_deterministic(stream.rows.exprs[k]) for k in node.keys)
+        if not fixed or stream.rows.reads_timestamp(_refs(stream, node.keys)):
             stream = self.materialized(stream)
         if not node.keys:
             return replace(stream, partition=Global(), keys=())
@@ -286,9 +290,7 @@ class Lowering:
         loop = window_loop(
             stream.rows, rel.keys, rel.calls, rel.spec, time, rel.properties, self.context, local=rel.local
         )
-        spec = StateSpec(
-            type=loop.state, namespaced=True, copy=None if loop.copy is None else _copier(loop.copy)
-        )
+        spec = StateSpec(type=loop.state, namespaced=True, copy=None if loop.copy is None else _copier(loop.copy))
         shift = shift_of(self.context.zone, rel.local)
         make = partial(
             WindowAggregate,
@@ -383,9 +385,7 @@ class Lowering:
             processing,
             kinds,
         )
-        return self.operator(
-            type(node).__name__, stream, make, keyed=self.key(stream, keys), description=digest(node)
-        )
+        return self.operator(type(node).__name__, stream, make, keyed=self.key(stream, keys), description=digest(node))
 
     def window_table(self, node: P.WindowTableFunction) -> Stream:
         stream = self.lower(node.input)
@@ -399,9 +399,7 @@ class Lowering:
             )
             added = self._sessions(loop, node, stream, rel.keys, local, processing, kinds)
         else:
-            code = window_table(
-                stream.rows, rel.spec, rel.time, self.context, local=local, processing=processing
-            )
+            code = window_table(stream.rows, rel.spec, rel.time, self.context, local=local, processing=processing)
             added = self.operator(
                 "WindowTableFunction", stream, partial(WindowTable, code.make), description=digest(node)
             )
@@ -461,7 +459,7 @@ class Lowering:
         if rowtime and not node.keep_last:
             code = timed_rows(stream.rows, node.time, node.partition, self.context)
             row = row_type(node.schema.types)
-            make = partial(FirstByTime, code.make, StateSpec(type=tuple[int, row | None]))
+            make = partial(FirstByTime, code.make, StateSpec(type=tuple_of(int, optional(row))))
         else:
             loop = deduplicate_loop(
                 stream.rows,
@@ -542,7 +540,7 @@ class Lowering:
         if node.schema[time].type.is_proctime:
             return stream
         code = timed_rows(stream.rows, time, None, self.context)
-        spec = StateSpec(type=list[row_type(node.schema.types)], namespaced=True, copy=copy_rows)  # type: ignore[misc]
+        spec = StateSpec(type=list_of(row_type(node.schema.types)), namespaced=True, copy=copy_rows)
         sort = sorter(node.keys[1:], node.schema.types) if len(node.keys) > 1 else None
         added = self.operator(
             "TemporalSort",
@@ -573,7 +571,7 @@ class Lowering:
             id=0,
             name=name,
             kind="operator",
-            operator=make,
+            operator=alive(make),
             parallelism=1 if single else None,
             key=(keyed[0].make(), keyed[1].make()),
             description=description,
@@ -583,13 +581,11 @@ class Lowering:
     def join(self, node: P.Join) -> Stream:
         streams = (self.lower(node.left), self.lower(node.right))
         safe = tuple(k[2] for k in node.keys)
-        sides = [
-            JoinSide(s.rows, tuple(k[i] for k in node.keys), safe, node.unique[i]) for i, s in enumerate(streams)
-        ]
+        sides = [JoinSide(s.rows, tuple(k[i] for k in node.keys), safe, node.unique[i]) for i, s in enumerate(streams)]
         left = join_side(sides[0], sides[1], node.kind, node.condition, True, self.context)
         right = join_side(sides[1], sides[0], node.kind, node.condition, False, self.context)
-        specs = tuple(self._join_spec(side, ttl) for side, ttl in zip(sides, node.state_ttl))
-        make = partial(RegularJoin, left.make, right.make, specs)
+        specs = [self._join_spec(side, ttl) for side, ttl in zip(sides, node.state_ttl)]
+        make = partial(RegularJoin, left.make, right.make, (specs[0], specs[1]))
         keyed = (self.key(streams[0], sides[0].keys), self.key(streams[1], sides[1].keys))
         added = self.two_inputs("Join", streams, make, keyed, digest(node))
         return Stream((added,), Rows.of_tuples(node.schema.types, node.mode.is_insert_only))
@@ -671,12 +667,12 @@ class Lowering:
         code = window_join(
             (len(node.left.schema), len(node.right.schema)), node.kind, safe, node.condition, self.context
         )
-        specs = tuple(StateSpec(type=x, namespaced=True, copy=copy_rows) for _, x in sides)
+        specs = [StateSpec(type=x, namespaced=True, copy=copy_rows) for _, x in sides]
         make = partial(
             WindowJoin,
             (sides[0][0].make, sides[1][0].make),
             code.make,
-            specs,
+            (specs[0], specs[1]),
             None if shift is None else shift.instant,
         )
         keyed = tuple(self.key(s, [k[i] for k in node.keys]) for i, s in enumerate(streams))
@@ -686,7 +682,7 @@ class Lowering:
     def _join_spec(self, side: JoinSide, ttl: int) -> StateSpec:
         identity, entry = join_state(side)
         if ttl:
-            return StateSpec(type=dict[identity, entry], ttl=TtlSpec(ttl), copy=dict.copy)  # type: ignore[valid-type]
+            return StateSpec(type=dict_of(identity, entry), ttl=TtlSpec(ttl), copy=dict.copy)
         return StateSpec(type=entry, kind="map", map_key=identity)
 
     # -- the way out ---------------------------------------------------------------------------------------------

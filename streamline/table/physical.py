@@ -243,6 +243,10 @@ class Sink(_One):
 EVENT_TIME: Final = (WindowTableFunction, WindowRank, WindowJoin, TemporalSort, TemporalJoin)
 
 
+#: Nodes that send what changes they get, and make none.
+PASSING: Final = (Calc, Exchange, DropUpdateBefore, UnionAll, Expand, WindowTableFunction, Correlate, LookupJoin, Sink)
+
+
 def mode_of(changes: frozenset[str], before: bool) -> ChangelogMode:
     """The changelog mode of these changes, with or without -U."""
     kinds = {RowKind.INSERT}
@@ -306,9 +310,7 @@ class Planner:
             node = WatermarkAssigner(node.schema, node.mode, node, spec)
         return node, RowKind.UPDATE_AFTER in kinds and RowKind.UPDATE_BEFORE not in kinds
 
-    def _normalize(
-        self, rel: L.Scan, node: Node, columns: Sequence[int], condition: Expr | None, before: bool
-    ) -> Node:
+    def _normalize(self, rel: L.Scan, node: Node, columns: Sequence[int], condition: Expr | None, before: bool) -> Node:
         """The complete changelog of an upsert source, of some of its columns."""
         place = {old: new for new, old in enumerate(columns)}
         keys = tuple(place[k] for k in rel.shape.primary_key)
@@ -398,9 +400,7 @@ class Planner:
         node = self.exchange(self.plan(rel.input, True), rel.keys)
         ttl = self.config.state_ttl if rel.state_ttl is None else rel.state_ttl
         calls = tuple(self._monotonic(c, rel.input) for c in rel.calls)
-        return GroupAggregate(
-            rel.schema, self.node_mode(rel, before), node, rel.keys, calls, before, mini, ttl
-        )
+        return GroupAggregate(rel.schema, self.node_mode(rel, before), node, rel.keys, calls, before, mini, ttl)
 
     def _monotonic(self, call: AggCall, below: L.Rel) -> AggCall:
         """MAX of a column that only rises needs no retraction, and no memory of all values; MIN likewise."""
@@ -598,8 +598,7 @@ class Planner:
                 rest.append(part)
         if not keys:
             raise TableException(
-                "Temporal table join requires an equality condition on fields of table "
-                f"[{'.'.join(table.name)}]."
+                f"Temporal table join requires an equality condition on fields of table [{'.'.join(table.name)}]."
             )
         node = self.plan(rel.left, before or bool(self.traits.changes(rel.left)))
         condition = all_of(rest) if rest else None
@@ -657,7 +656,9 @@ class Planner:
         wanted = rel.changelog.kinds
         self._check_key(rel)
         changes = self.traits.changes(rel.input)
-        node = self.plan(rel.input, before=RowKind.UPDATE_BEFORE in wanted and "U" in changes, by_key=_applies_by_key(rel))
+        node = self.plan(
+            rel.input, before=RowKind.UPDATE_BEFORE in wanted and "U" in changes, by_key=_applies_by_key(rel)
+        )
         self._check_sink(rel, node)
         return Sink(rel.schema, node.mode, node, rel)
 
@@ -675,8 +676,8 @@ class Planner:
             f"The query has an upsert key that differs from the primary key of the sink table '{sink.name}'. Primary "
             f"key: [{', '.join(names[c] for c in sink.primary_key)}], upsert key: {shown}. This can lead to "
             "non-deterministic results when multiple records with different upsert keys map to the same primary key. "
-            "Please specify an ON CONFLICT clause to define how conflicts should be handled: ON CONFLICT DO DEDUPLICATE "
-            "(update to the latest record, state intensive, since we need to keep the entire history), or ON CONFLICT "
+            "Please specify an ON CONFLICT clause to define how conflicts should be handled: ON CONFLICT DO "
+            "DEDUPLICATE (update to the latest record, state intensive, since we need to keep the entire history), or ON CONFLICT "
             "DO ERROR (fail on conflict), or ON CONFLICT DO NOTHING (keep first record)."
         )
 
@@ -724,7 +725,7 @@ def _applies_by_key(sink: L.Sink) -> bool:
 def _origin(node: Node, updates: bool) -> Node:
     """The node that first sends updates (or deletes)."""
     kind = RowKind.UPDATE_AFTER if updates else RowKind.DELETE
-    while isinstance(node, (Calc, Exchange, DropUpdateBefore, UnionAll, Expand, WindowTableFunction, Correlate)):
+    while isinstance(node, PASSING):
         below = next((i for i in node.inputs if kind in i.mode.kinds), None)
         if below is None:
             break

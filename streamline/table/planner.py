@@ -14,7 +14,7 @@ from streamline.table import physical as P
 from streamline.table.bind.context import Catalog
 from streamline.table.bind.query import QueryBinder
 from streamline.table.event_time import needs_watermarks
-from streamline.table.explain import logical_text, physical_text
+from streamline.table.explain import append_only_notes, logical_text, physical_text
 from streamline.table.expr.context import EvalContext
 from streamline.table.lower import Attached, Lowering
 from streamline.table.optimize import optimize
@@ -97,9 +97,7 @@ def upsert_keys(rel: L.Rel, config: ConfigReader | PlannerConfig) -> tuple[tuple
     return tuple(tuple(sorted(k)) for k in traits.keys(optimize(rel, settings, traits)))
 
 
-def explain(
-    rels: Sequence[L.Rel], config: ConfigReader | PlannerConfig, details: Sequence[str] = ()
-) -> str:
+def explain(rels: Sequence[L.Rel], config: ConfigReader | PlannerConfig, details: Sequence[str] = ()) -> str:
     """The plans as text: as they were asked for, and as they are executed.
 
     Args:
@@ -116,4 +114,9 @@ def explain(
         ("Optimized Physical Plan", [physical_text(p, with_modes) for p in physical]),
         ("Optimized Execution Plan", [physical_text(p) for p in physical]),
     ]
+    if settings.prefer_append_only:
+        fires = settings.early_fire is not None or settings.late_fire is not None
+        notes = append_only_notes(physical, fires)
+        if notes:
+            sections.append(("Notes", notes))
     return "\n".join(f"== {title} ==\n" + "\n\n".join(parts) + "\n" for title, parts in sections)

@@ -208,11 +208,9 @@ class Traits:
                 return inner.moved(places.get)
             case O.WindowAggregate():
                 n = len(rel.keys) + len(rel.calls)
-                places = {p: n + i for i, p in enumerate(rel.properties)}
-                time_column = places.get("rowtime", places.get("proctime"))
-                return Window(
-                    rel.spec, places.get("start"), places.get("end"), time_column, rel.processing, rel.local
-                )
+                found = {p: n + i for i, p in enumerate(rel.properties)}
+                time_column = found.get("rowtime", found.get("proctime"))
+                return Window(rel.spec, found.get("start"), found.get("end"), time_column, rel.processing, rel.local)
             case L.Filter() | O.Rank() | L.Sort():
                 return self.window(rel.inputs[0])
             case L.Join(kind=("SEMI" | "ANTI")) if self.window(rel.left) and self.window(rel.right):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import sqlglot.expressions as exp
+
 from streamline._core import types as t
 from streamline._core.changes import ChangelogMode, RowKind
 from streamline._core.elements import Batch
@@ -13,18 +15,16 @@ from streamline._runtime.execute import ExecutionOptions, launch
 from streamline.abc import Operator, Output
 from streamline.errors import SqlParserException, TableException, ValidationException
 from streamline.table import logical as L
+from streamline.table.bind.query import QueryBinder
 from streamline.table.bind.query_names import Relation
 from streamline.table.bind.query_scope import FromScope
 from streamline.table.bind.query_select import SelectBinder
-from streamline.table.bind.query import QueryBinder
 from streamline.table.parse import parse_data_type, parse_expression, parse_query, parse_statement
 from streamline.table.planner import evaluation_context, plan_query, translate
 from streamline.table.planner_config import PlannerConfig
 from streamline.testing.clock import VirtualClock
 from streamline.testing.scripted import Pace, ScriptedSource
 from tests.conformance.values import decode, encode
-
-import sqlglot.expressions as exp
 
 
 class Tables:
@@ -178,7 +178,7 @@ async def run_case(case: dict[str, Any]) -> dict[str, Any]:
     """The answer to a case, in the judge's form."""
     graph = StreamGraph()
     tables = Tables()
-    settings = {k: v for k, v in case.get("config", {}).items()}
+    settings = dict(case.get("config", {}))
     settings.setdefault("table.local-time-zone", "UTC")
     rows: list[Any] = []
     arrival = case.get("arrival")

@@ -22,8 +22,8 @@ class EmittingWindows(Operator):
     Before its end a window fires each `early` ms of processing time from its first row on (0: with every row), at its
     end once, and until `lateness` ms later with late rows likewise (`late`; None: with every row). Rows that come after
     that are dropped and counted.
-    Changelog: any in; out +I for the first result, then -U (where asked for) and +U. State: a table of groups and one of
-    what was sent for each window. Watermarks: passed on behind the results. Order: by window.
+    Changelog: any in; out +I for the first result, then -U (where asked for) and +U. State: a table of groups and one
+    of what was sent for each window. Watermarks: passed on behind the results. Order: by window.
     """
 
     name = "GroupWindowAggregate"

@@ -18,7 +18,8 @@ class GroupAggregate(Operator):
     """Send, for each row, how the result of its group changed.
 
     Changelog: any in; out +I for a new group, -U (where asked for) and +U for a changed one, -D when its last row was
-    taken back. A result that stays the same sends nothing. State: one entry a group. Watermarks: passed on. Order: kept.
+    taken back. A result that stays the same sends nothing. State: one entry a group. Watermarks: passed on. Order:
+    kept. Ranking and normalising keep rows by key in the same way and use this operator, too.
     """
 
     name = "GroupAggregate"

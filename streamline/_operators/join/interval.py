@@ -10,6 +10,7 @@ from typing import Any, ClassVar, final
 from streamline._core.declare import StateSpec
 from streamline._core.elements import MAX_TIMESTAMP, MIN_TIMESTAMP, Barrier, Batch
 from streamline._operators.calc import MakeFunction
+from streamline._operators.state_types import dict_of, list_of, tuple_of
 from streamline.abc import OperatorContext, Output, TwoInputOperator
 
 __all__ = ("IntervalJoin",)
@@ -71,7 +72,7 @@ class IntervalJoin(TwoInputOperator):
         self._read: tuple[Callable[[Batch], list[Any]], ...] = (left(self._now), right(self._now))
         self._matches: Callable[[Any, Any], bool] | None = None if matches is None else matches(self._now)
         self._caches = tuple(
-            ctx.store.table(name, StateSpec(type=dict[int, list[tuple[row, bool]]], copy=deepcopy))
+            ctx.store.table(name, StateSpec(type=dict_of(int, list_of(tuple_of(row, bool))), copy=deepcopy))
             for name, row in zip(("left", "right"), self._types)
         )
         self._timers = ctx.store.table("timers", StateSpec(type=list[int], copy=list.copy))

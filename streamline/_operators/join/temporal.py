@@ -11,6 +11,7 @@ from typing import Any, ClassVar, final
 from streamline._core.declare import StateSpec
 from streamline._core.elements import MIN_TIMESTAMP, Batch
 from streamline._operators.calc import MakeFunction
+from streamline._operators.state_types import list_of, optional, tuple_of
 from streamline.abc import Operator, OperatorContext, Output, TwoInputOperator
 
 __all__ = ("LookupJoin", "TemporalJoin")
@@ -40,7 +41,8 @@ class TemporalJoin(TwoInputOperator):
     ) -> None:
         """
         Args:
-            read: give `read(batch)`: (time in ms, key, row) of the left, (time in ms, kind, key, row) of the right side.
+            read: give `read(batch)`: (time in ms, key, row) of the left side, (time in ms, kind, key, row) of the
+                right one.
             matches: gives `matches(left, right)`, None where the key is all there is.
             rows: Python types of the rows.
             width: columns of the right side.
@@ -58,10 +60,9 @@ class TemporalJoin(TwoInputOperator):
         self._read_right: Callable[[Batch], list[Any]] = right(now)
         self._matches: Callable[[Any, Any], bool] | None = None if matches is None else matches(now)
         left_type, right_type = self._types
-        self._left = ctx.store.table("left", StateSpec(type=list[tuple[int, left_type]], copy=list.copy))
-        self._right = ctx.store.table(
-            "right", StateSpec(type=list[tuple[int, right_type | None]], copy=deepcopy)
-        )
+        self._left = ctx.store.table("left", StateSpec(type=list_of(tuple_of(int, left_type)), copy=list.copy))
+        versions = list_of(tuple_of(int, optional(right_type)))
+        self._right = ctx.store.table("right", StateSpec(type=versions, copy=deepcopy))
         self._watermark = MIN_TIMESTAMP
         self._due: list[tuple[int, int, Any]] = []
         self._timers: dict[Any, int] = {}

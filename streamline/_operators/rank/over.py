@@ -11,6 +11,7 @@ from streamline._core.changes import RowKind
 from streamline._core.declare import StateSpec
 from streamline._core.elements import MIN_TIMESTAMP, Barrier, Batch
 from streamline._operators.calc import MakeFunction
+from streamline._operators.state_types import dict_of, list_of
 from streamline.abc import Operator, OperatorContext, Output
 
 __all__ = ("OrderedOver", "OverByArrival", "OverByTime")
@@ -46,7 +47,7 @@ class OverByTime(Operator):
         self._read: Callable[[Batch], list[tuple[int, Any, Any]]] = self._make[0](now)
         self._fire: Callable[[int, list[Any], list[Any]], list[Any]] = self._make[1](now)
         self._new: Callable[[], list[Any]] = self._make[2](now)
-        rows = dict[int, list[self._row]]  # type: ignore[name-defined]
+        rows = dict_of(int, list_of(self._row))
         self._waiting = ctx.store.table("waiting", StateSpec(type=rows, copy=deepcopy))
         self._frames = ctx.store.table("frames", StateSpec(type=list[Any], copy=deepcopy))
         self._dropped = ctx.metrics.counter("numLateRecordsDropped")
@@ -180,7 +181,7 @@ class OrderedOver(Operator):
         self._read: Callable[[Batch], list[tuple[RowKind, Any, Any]]] = self._make[0](now)
         self._results: Callable[[list[Any]], list[Any]] = self._make[1](now)
         self._position: Callable[[list[Any], Any], int] = self._make[2](now)
-        self._rows = ctx.store.table("rows", StateSpec(type=list[self._row], copy=list.copy))  # type: ignore[name-defined]
+        self._rows = ctx.store.table("rows", StateSpec(type=list_of(self._row), copy=list.copy))
 
     async def on_batch(self, batch: Batch, out: Output) -> None:
         data = self._rows.data

@@ -187,9 +187,7 @@ class TableBinder:
         right = self.table(right_node, left)
         return self._joined(left, right, kind, node)
 
-    def _correlated(
-        self, left: Relation, right: exp.Expression, kind: JoinKind, node: exp.Join
-    ) -> Relation | None:
+    def _correlated(self, left: Relation, right: exp.Expression, kind: JoinKind, node: exp.Join) -> Relation | None:
         """A join with a table function of the left side's columns, None where the right side is a table."""
         call = self.query.table_function(right, FromScope(self.select, left, "LATERAL"))
         if call is None:
@@ -205,9 +203,7 @@ class TableBinder:
         width = len(left.rel.schema)
         alias = right.args.get("alias")
         qualifier = (alias.this.name,) if alias is not None and alias.this is not None else ()
-        added = tuple(
-            Named(f.name, rel.schema.ref(width + i), qualifier) for i, f in enumerate(call.schema.fields)
-        )
+        added = tuple(Named(f.name, rel.schema.ref(width + i), qualifier) for i, f in enumerate(call.schema.fields))
         relation = Relation(rel, left.columns + added)
         if on is None or _is_true(on):
             return relation
@@ -276,9 +272,7 @@ class TableBinder:
             sides.append(shifted(found[0].expr, by))
         return bind_call("=", sides)
 
-    def _merged(
-        self, columns: tuple[Named, ...], names: Sequence[str], kind: JoinKind, left: int
-    ) -> tuple[Named, ...]:
+    def _merged(self, columns: tuple[Named, ...], names: Sequence[str], kind: JoinKind, left: int) -> tuple[Named, ...]:
         """The columns with those of USING once, in front."""
         if not names:
             return columns
@@ -326,4 +320,3 @@ def _arguments(call: exp.Anonymous, name: str) -> dict[str, exp.Expression]:
 
 def _is_true(node: exp.Expression) -> bool:
     return isinstance(node, exp.Boolean) and bool(node.this)
-

@@ -13,7 +13,6 @@ from streamline.errors import ValidationException
 from streamline.table.expr.nodes import Expr, InputRef, Literal
 from streamline.table.logical import GroupWindow, RowSchema, WindowSpec
 from streamline.table.parse import error_at
-from streamline.table.planner_config import PlannerConfig
 
 if TYPE_CHECKING:
     from streamline.table.bind.query_scope import FromScope
@@ -35,16 +34,9 @@ class Grouping:
     sets: tuple[tuple[int, ...], ...] = ()
     window: tuple[exp.Anonymous, GroupWindow] | None = None
 
-    def group_window(self, properties: tuple[str, ...], config: PlannerConfig) -> GroupWindow | None:
-        """The window with the properties that were asked for, and when it sends results."""
-        if self.window is None:
-            return None
-        early, late = config.early_fire, config.late_fire
-        if config.prefer_append_only:
-            early = late = None
-        return replace(
-            self.window[1], properties=properties, early=early, late=late, lateness=config.allow_lateness
-        )
+    def group_window(self, properties: tuple[str, ...]) -> GroupWindow | None:
+        """The window with the properties that were asked for."""
+        return None if self.window is None else replace(self.window[1], properties=properties)
 
 
 _WINDOWS: Final = ("TUMBLE", "HOP", "SESSION")
@@ -122,9 +114,7 @@ def _window(node: exp.Anonymous, scope: FromScope, schema: RowSchema) -> GroupWi
     args = node.expressions
     counts = {"TUMBLE": (2, 3), "HOP": (3, 4), "SESSION": (2, 3)}[kind]
     if len(args) not in counts:
-        raise error_at(
-            node, f"Invalid number of arguments to function '{kind}'. Was expecting {counts[0]} arguments"
-        )
+        raise error_at(node, f"Invalid number of arguments to function '{kind}'. Was expecting {counts[0]} arguments")
     time = scope.binder.bind(args[0])
     sizes = [milliseconds_of(scope.binder.bind(a), a) for a in args[1 : counts[0]]]
     if not time.type.is_timestamp:
@@ -141,7 +131,8 @@ def _window(node: exp.Anonymous, scope: FromScope, schema: RowSchema) -> GroupWi
         )
     try:
         spec = (
-            WindowSpec("HOP", sizes[1], sizes[0]) if kind == "HOP"
+            WindowSpec("HOP", sizes[1], sizes[0])
+            if kind == "HOP"
             else WindowSpec("TUMBLE" if kind == "TUMBLE" else "SESSION", sizes[0])
         )
     except ValidationException as e:
@@ -156,7 +147,7 @@ def milliseconds_of(expr: Expr, node: exp.Expression) -> int:
     if expr.type.root == "INTERVAL_YEAR_MONTH":
         raise error_at(
             node,
-            "Window aggregate only support SECOND, MINUTE, HOUR, DAY as the time unit. MONTH and YEAR time unit are not "
-            "supported yet.",
+            "Window aggregate only support SECOND, MINUTE, HOUR, DAY as the time unit. MONTH and YEAR time unit are "
+            "not supported yet.",
         )
     return int(expr.value)

@@ -74,8 +74,11 @@ class Relation:
             if found:
                 return _only(found, ".".join(parts[: n + 1]), node).expr, parts[n + 1 :]
             if not [c for c in self.columns if c.plain and c.name == parts[0]]:
-                raise error_at(node, f"Column '{parts[n]}' not found in table '{'.'.join(parts[:n])}'" + _hint(
-                    parts[n], (c.name for c in table)))
+                raise error_at(
+                    node,
+                    f"Column '{parts[n]}' not found in table '{'.'.join(parts[:n])}'"
+                    + _hint(parts[n], (c.name for c in table)),
+                )
         plain = [c for c in self.columns if c.plain and c.name == parts[0]]
         return (_only(plain, parts[0], node).expr, parts[1:]) if plain else None
 
@@ -90,7 +93,7 @@ class Relation:
     def starred(self, qualifier: tuple[str, ...] = ()) -> list[Named]:
         """The columns that `*` or `t.*` stands for."""
         if qualifier:
-            return [c for c in self.qualified(qualifier)]
+            return self.qualified(qualifier)
         return [c for c in self.columns if c.starred]
 
 

@@ -45,9 +45,7 @@ class FromScope:
         outer: the scope of the query around, for correlated subqueries.
     """
 
-    def __init__(
-        self, select: SelectBinder, relation: Relation, clause: str, outer: FromScope | None = None
-    ) -> None:
+    def __init__(self, select: SelectBinder, relation: Relation, clause: str, outer: FromScope | None = None) -> None:
         self.select = select
         self.relation = relation
         self.clause = clause
@@ -201,8 +199,10 @@ class GroupScope(FromScope):
 
     def _property(self, name: str, node: exp.Expression) -> Expr:
         kind, what = _WINDOW_PROPERTIES[name]
-        if self.window is None or self.window[0].name.upper() != kind or list(self.window[0].expressions) != list(
-            node.expressions
+        if (
+            self.window is None
+            or self.window[0].name.upper() != kind
+            or list(self.window[0].expressions) != list(node.expressions)
         ):
             raise error_at(
                 node,
@@ -211,7 +211,9 @@ class GroupScope(FromScope):
             )
         time = self.rows.relation.rel.schema[self.window[1].time].type
         if what == "rowtime" and not time.is_rowtime:
-            raise error_at(node, f"{name} needs a window over event time, but {kind} is over a processing time attribute")
+            raise error_at(
+                node, f"{name} needs a window over event time, but {kind} is over a processing time attribute"
+            )
         if what not in self.properties:
             self.properties.append(what)
         type_ = window_property_type(time, what)
@@ -227,7 +229,9 @@ class GroupScope(FromScope):
         if name == "GROUP_ID":
             raise error_at(node, "GROUP_ID is not supported; use GROUPING(...) or GROUPING_ID(...)")
         if not keys:
-            raise error_at(node, f"Invalid number of arguments to function '{name}'. Was expecting at least 1 arguments")
+            raise error_at(
+                node, f"Invalid number of arguments to function '{name}'. Was expecting at least 1 arguments"
+            )
         return self._added(AggCall("GROUPING", tuple(keys), aggregates.bind_aggregate("COUNT", ()).type), node)
 
     def bind_aggregate(self, syntax: AggregateSyntax, node: exp.Expression) -> Expr:
@@ -236,7 +240,9 @@ class GroupScope(FromScope):
             raise error_at(node, f"OVER clause is necessary for window functions: {known.name}")
         call = self._arguments.aggregate_call(syntax, may_be_empty=self.select.may_be_empty)
         if call.name == "COUNT" and len(call.args) > 1:
-            raise error_at(node, "We now only support the count of one field. Count a row of them: COUNT(DISTINCT (a, b))")
+            raise error_at(
+                node, "We now only support the count of one field. Count a row of them: COUNT(DISTINCT (a, b))"
+            )
         return self._added(call, node)
 
     def _added(self, call: AggCall, node: exp.Expression) -> Expr:

@@ -165,13 +165,11 @@ class SelectBinder(SubqueryBinder, WindowBinder):
             if isinstance(current, exp.Anonymous) and not windowed and self._names_aggregate(current):
                 return True
             over = isinstance(current, exp.Window)
-            inside = windowed and isinstance(
-                current, (exp.Filter, exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup)
-            )
+            inside = windowed and isinstance(current, (exp.Filter, exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup))
             for key, value in current.args.items():
-                for child in value if isinstance(value, list) else (value,):
-                    if isinstance(child, exp.Expression):
-                        stack.append((child, key == "this" and (over or inside)))
+                children = value if isinstance(value, list) else (value,)
+                below = key == "this" and (over or inside)
+                stack += [(child, below) for child in children if isinstance(child, exp.Expression)]
         return False
 
     def _names_aggregate(self, node: exp.Anonymous) -> bool:
@@ -317,7 +315,7 @@ class SelectBinder(SubqueryBinder, WindowBinder):
         extra, conditions = self.correlated_keys(correlations)
         width = len(keys) + len(self.calls) + len(self.properties)
         calls = [(c, f"EXPR${i}") for i, c in enumerate(self.calls)]
-        window = grouping.group_window(tuple(self.properties), self.query.config)
+        window = grouping.group_window(tuple(self.properties))
         rel: Rel = build.aggregate(
             self.rel,
             [*keys, *((e, f"$k{i}") for i, e in enumerate(extra))],
@@ -431,5 +429,3 @@ def _moved(expr: Expr, by: int) -> Expr:
         return InputRef(e.index - by, e.type, e.name) if isinstance(e, InputRef) and e.index < OUTER else None
 
     return rewrite(expr, place)
-
-

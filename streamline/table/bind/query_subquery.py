@@ -1,8 +1,8 @@
 """Subqueries in expressions become joins.
 
-    EXISTS, IN, = ANY          semi join
-    NOT EXISTS, NOT IN, <> ALL anti join
-    (SELECT one value)         left join with a single row, or with one row for each value of what it is correlated by
+EXISTS, IN, = ANY          semi join
+NOT EXISTS, NOT IN, <> ALL anti join
+(SELECT one value)         left join with a single row, or with one row for each value of what it is correlated by
 """
 
 from __future__ import annotations
@@ -129,8 +129,8 @@ class SubqueryBinder:
         if kind != "SCALAR":
             raise error_at(
                 node,
-                f"{kind} with a subquery can only stand in WHERE, alone or joined with AND; rewrite it as a join, or as "
-                "UNION of queries with one condition each",
+                f"{kind} with a subquery can only stand in WHERE, alone or joined with AND; rewrite it as a join, or "
+                "as UNION of queries with one condition each",
             )
         sub = self.query.bind(query, scope)
         if len(sub.names) != 1:
@@ -143,17 +143,19 @@ class SubqueryBinder:
             return InputRef(JOINED + len(self.joined) - 1, value.type.null(), "EXPR$0")
         width = len(self.rel.schema)
         conditions = [_placed(c, width) for c in sub.correlations]
-        self.rel = build.join(self.rel, single, "LEFT", and_(*conditions) if len(conditions) > 1 else (
-            conditions[0] if conditions else None))
+        self.rel = build.join(
+            self.rel,
+            single,
+            "LEFT",
+            and_(*conditions) if len(conditions) > 1 else (conditions[0] if conditions else None),
+        )
         found = self.rel.schema.ref(width)
         if sub.correlations and sub.aggregated and _is_count(single):
             zero = bind_call("COALESCE", (found, Literal(0, t.BIGINT.not_null())))
             return replace(zero, type=t.BIGINT) if isinstance(zero, Call) else zero
         return found
 
-    def _in_value(
-        self, left: Sequence[Expr], query: exp.Expression, node: exp.Expression, scope: FromScope
-    ) -> Expr:
+    def _in_value(self, left: Sequence[Expr], query: exp.Expression, node: exp.Expression, scope: FromScope) -> Expr:
         """`x IN (q)` as a value: TRUE where q has x, unknown where x or a value of q is NULL, else FALSE."""
         sub = self.query.bind(query, scope)
         if sub.correlations or len(left) != 1 or len(sub.names) != 1:
@@ -222,13 +224,12 @@ class SubqueryBinder:
             return sub.rel, value
         keys = self._inner_keys(sub, node)
         call = AggCall("SINGLE_VALUE", (value,), value.type.null())
-        aggregate = build.aggregate(
-            sub.rel, [(k, sub.rel.schema.names[k.index]) for k in keys], [(call, sub.names[0])]
-        )
+        aggregate = build.aggregate(sub.rel, [(k, sub.rel.schema.names[k.index]) for k in keys], [(call, sub.names[0])])
         n = len(keys)
         order = [n, *range(n)]
-        return build.project(aggregate, [aggregate.schema.ref(i) for i in order],
-                             [aggregate.schema.names[i] for i in order]), value
+        return build.project(
+            aggregate, [aggregate.schema.ref(i) for i in order], [aggregate.schema.names[i] for i in order]
+        ), value
 
     def _inner_keys(self, sub: Bound, node: exp.Expression) -> list[InputRef]:
         keys: list[InputRef] = []
@@ -294,8 +295,10 @@ def _sides(condition: Expr) -> tuple[Expr, Expr] | None:
         return None
     a, b = condition.operands
     for inner, outer in ((a, b), (b, a)):
-        if all(i < OUTER for i in input_refs(inner)) and input_refs(outer) and all(
-            i >= OUTER for i in input_refs(outer)
+        if (
+            all(i < OUTER for i in input_refs(inner))
+            and input_refs(outer)
+            and all(i >= OUTER for i in input_refs(outer))
         ):
             return inner, outer
     return None
@@ -307,5 +310,3 @@ def _is_count(rel: Rel) -> bool:
         rel = rel.inputs[0]
     calls: Sequence[AggCall] = getattr(rel, "calls", ())
     return bool(calls) and calls[0].name == "COUNT"
-
-

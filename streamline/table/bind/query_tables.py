@@ -72,15 +72,13 @@ def _spread(argument: Expr, node: exp.Expression, name: str, names: int | None) 
     """UNNEST: the fields of elements that are rows are columns; EXPLODE: only where several names are given."""
     type_ = argument.type
     if type_.root == "MAP" and type_.key is not None and type_.element is not None:
-        fields = (Field("KEY", type_.key), Field("VALUE", type_.element))
-        return TableFunctionCall("EXPLODE", (argument,), RowSchema(fields))
+        pair = (Field("KEY", type_.key), Field("VALUE", type_.element))
+        return TableFunctionCall("EXPLODE", (argument,), RowSchema(pair))
     if type_.root not in ("ARRAY", "MULTISET") or type_.element is None:
         raise error_at(node, f"{name} takes an array, a multiset or a map, not {type_.null()}")
     element = type_.element
     if element.is_composite and (names is None or names > 1):
-        fields = tuple(
-            Field(f.name, f.type.null() if element.nullable else f.type) for f in element.fields
-        )
+        fields = tuple(Field(f.name, f.type.null() if element.nullable else f.type) for f in element.fields)
         return TableFunctionCall("UNNEST", (argument,), RowSchema(fields))
     return TableFunctionCall("EXPLODE", (argument,), RowSchema((Field("EXPR$0", element),)))
 

@@ -44,13 +44,17 @@ class WindowBinder:
         window = self._resolved(node)
         syntax = scope.binder.aggregate(node.this)
         if syntax is None:
-            raise error_at(node, f"{node.this.name or 'this'} is no aggregate or window function, so OVER cannot follow it")
+            raise error_at(
+                node, f"{node.this.name or 'this'} is no aggregate or window function, so OVER cannot follow it"
+            )
         call = scope.aggregate_call(syntax, may_be_empty=False)
         known = lookup_aggregate(call.name) if call.udaf is None else None
         order_node = window.args.get("order")
         ordered = order_node.expressions if order_node is not None else []
         if known is not None and known.ordered and not ordered:
-            raise error_at(node, f"The window rank function requires order by clause with non-constant fields: {call.name}")
+            raise error_at(
+                node, f"The window rank function requires order by clause with non-constant fields: {call.name}"
+            )
         partition = tuple(scope.binder.bind(p) for p in window.args.get("partition_by") or ())
         order = tuple((scope.binder.bind(o.this), o) for o in ordered)
         frame = self._frame(window, bool(order), known is not None and known.ordered, scope)
@@ -146,4 +150,3 @@ def _key(column: int, ordered: exp.Ordered) -> SortKey:
     ascending = not ordered.args.get("desc")
     nulls = ordered.args.get("nulls_first")
     return SortKey(column, ascending, ascending if nulls is None else bool(nulls))
-

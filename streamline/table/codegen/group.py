@@ -13,6 +13,7 @@ from typing import Any
 
 from streamline._core.elements import Batch
 from streamline._core.types import DataType
+from streamline._operators.state_types import tuple_of
 from streamline.table.codegen.aggregates import Aggregates, key_source, needs_key_function
 from streamline.table.codegen.calc import tuple_source
 from streamline.table.codegen.rows import LoopReader, Rows
@@ -147,7 +148,7 @@ class _Layout:
         for name in self.extra:
             slot = by_name.get(name)
             extra.append(int if slot is None else slot.type)
-        return tuple[(row, *extra)]  # type: ignore[misc]
+        return tuple_of(row, *extra)
 
     def copy(self, aggregates: Aggregates) -> Generated | None:
         by_name = dict(zip(aggregates.names, aggregates.slots))
@@ -168,9 +169,7 @@ class _Layout:
         return Generated("copy", f"def copy(s):\n    return ({', '.join(parts)})\n", namespace)
 
 
-def _layout(
-    reader: LoopReader, aggregates: Aggregates, keys: Sequence[Expr], retracting: bool
-) -> _Layout:
+def _layout(reader: LoopReader, aggregates: Aggregates, keys: Sequence[Expr], retracting: bool) -> _Layout:
     results = aggregates.results()
     in_row: dict[str, int] = {}
     for i, source in enumerate(results):

@@ -16,6 +16,7 @@ from typing import Any
 
 from streamline._core.elements import Batch
 from streamline._operators.aggregate.accumulators import hashable
+from streamline._operators.state_types import tuple_of
 from streamline.table.codegen.aggregates import key_source, needs_key_function
 from streamline.table.codegen.calc import tuple_source
 from streamline.table.codegen.rows import LoopReader, Rows
@@ -50,7 +51,7 @@ def join_state(side: JoinSide) -> tuple[Any, Any]:
     types = tuple(e.type for e in side.rows.exprs)
     identity = types if side.unique is None else tuple(types[i] for i in side.unique)
     key: Any = Any if any(map(needs_key_function, identity)) else row_type(identity)
-    return key, tuple[row_type(types), int, int]  # type: ignore[misc]
+    return key, tuple_of(row_type(types), int, int)
 
 
 def join_side(

@@ -37,9 +37,7 @@ class OverLoop:
     new: Generated
 
 
-def over_loop(
-    types: Sequence[DataType], calls: Sequence[AggCall], frame: OverFrame, context: EvalContext
-) -> OverLoop:
+def over_loop(types: Sequence[DataType], calls: Sequence[AggCall], frame: OverFrame, context: EvalContext) -> OverLoop:
     """The loop over rows (tuples) that come ordered by time."""
     reader = LoopReader(Rows.of_tuples(types, True), context)
     plain = [c for c in calls if c.name not in RANKS and c.name != "LAG"]
@@ -182,4 +180,3 @@ def ordered_over(
         Generated("results", text + w.text(), namespace),
         Generated("position", text + position.text(), {}),
     )
-

@@ -8,6 +8,7 @@ from typing import Any
 
 from streamline._core.elements import Batch
 from streamline._core.types import DataType
+from streamline._operators.state_types import list_of
 from streamline.table.codegen.aggregates import key_source
 from streamline.table.codegen.calc import tuple_source
 from streamline.table.codegen.rows import LoopReader, Rows
@@ -101,7 +102,7 @@ def rank_loop(
         "rank", "batch, data", reader, body, test, precedes("precedes", order, types), not rows.insert_only
     )
     row = row_type(tuple(types))
-    return RankLoop(function, row if rows.insert_only and rank.single else list[row])  # type: ignore[valid-type]
+    return RankLoop(function, row if rows.insert_only and rank.single else list_of(row))
 
 
 class _Rank:
@@ -324,7 +325,7 @@ def window_rank_loop(
     namespace = reader.finish()
     namespace["Batch"] = Batch
     namespace["instant"] = instant_of
-    state = list[row_type(tuple(types))]  # type: ignore[misc]
+    state = list_of(row_type(tuple(types)))
     return Generated("assign", text, namespace), Generated("fire", fire.text(), namespace), state
 
 

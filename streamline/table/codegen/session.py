@@ -212,6 +212,9 @@ def session_rows_loop(
         fire.line("start, end, rows = session")
         last = "end" if shift is None else "instant(end)"
         fire.line(f"window = (start * 1000000, end * 1000000, ({last} - 1) * 1000000)")
-        fire.line("return [(row + window, kind) for row, kind in rows]" if keep else
-                  "return [row + window for row, _ in rows]")
+        fire.line(
+            "return [(row + window, kind) for row, kind in rows]"
+            if keep
+            else "return [row + window for row, _ in rows]"
+        )
     return SessionLoop(Generated("assign", text, namespace), Generated("fire", fire.text(), namespace), list[Any])

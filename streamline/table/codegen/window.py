@@ -19,6 +19,7 @@ from typing import Any
 
 from streamline._core.elements import Batch
 from streamline._operators.aggregate.zones import ZoneShift
+from streamline._operators.state_types import tuple_of
 from streamline.table.codegen.aggregates import Aggregates, key_source, needs_key_function
 from streamline.table.codegen.calc import tuple_source
 from streamline.table.codegen.rows import LoopReader, Rows
@@ -94,7 +95,7 @@ def window_loop(
         context: of evaluation.
         local: the time attribute is a TIMESTAMP_LTZ: windows are of the session's local time.
         lateness: milliseconds for which a window takes rows after its end.
-        report: `assign` has a further argument `touched`, called with (end, key) of every window that a row is put into.
+        report: `assign` has a further argument `touched`, called with (end, key) of every window a row is put into.
     """
     reader = LoopReader(rows, context)
     retracting = not rows.insert_only
@@ -144,7 +145,9 @@ def window_loop(
     fire = _fire(reader, aggregates, key_exprs, keep, slots, size, spec, time, properties, shift)
     types = [Any] * keep + [s.type for s in aggregates.slots] + [int] * (size == "size")
     return WindowLoop(
-        Generated("assign", text, namespace), fire, tuple[tuple(types)] if types else tuple[()],  # type: ignore[misc]
+        Generated("assign", text, namespace),
+        fire,
+        tuple_of(*types),
         _copy(aggregates, keep, size == "size"),
     )
 

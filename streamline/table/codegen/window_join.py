@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from streamline._core.elements import Batch
+from streamline._operators.state_types import list_of
 from streamline.table.codegen.aggregates import key_source
 from streamline.table.codegen.calc import tuple_source
 from streamline.table.codegen.rows import LoopReader, Rows
@@ -18,10 +19,8 @@ from streamline.table.logical import JoinKind
 __all__ = ("pair_condition", "window_join", "window_rows")
 
 
-def window_rows(
-    rows: Rows, keys: Sequence[int], end: int, context: EvalContext, instant: Any
-) -> tuple[Generated, Any]:
-    """`assign(batch, windows, watermark, opened) -> late`: rows are kept by window and key; and the type of the state."""
+def window_rows(rows: Rows, keys: Sequence[int], end: int, context: EvalContext, instant: Any) -> tuple[Generated, Any]:
+    """`assign(batch, windows, watermark, opened) -> late`: keeps rows by window and key; and the type of the state."""
     reader = LoopReader(rows, context)
     test, sources = reader.filtered([InputRef(i, e.type) for i, e in enumerate(rows.exprs)])
     body = Writer(1)
@@ -57,7 +56,7 @@ def window_rows(
     namespace = reader.finish()
     namespace["instant"] = instant
     types = tuple(e.type for e in rows.exprs)
-    return Generated("assign", text, namespace), list[row_type(types)]  # type: ignore[misc]
+    return Generated("assign", text, namespace), list_of(row_type(types))
 
 
 def window_join(
@@ -92,9 +91,8 @@ def window_join(
             with w.block("for a in rows:"):
                 _of_left(w, kind, where)
         if kind in ("RIGHT", "FULL"):
-            with w.block("for rows in right.values():"), w.block("for b in rows:"):
-                with w.block("if id(b) not in matched:"):
-                    w.line("add(LEFT_NULLS + b)")
+            w.line("rest = [b for rows in right.values() for b in rows if id(b) not in matched]")
+            w.line("out += [LEFT_NULLS + b for b in rest]")
         with w.block("for i in range(0, len(out), limit):"):
             w.line("yield Batch(out[i : i + limit])")
     namespace = reader.finish()

@@ -9,6 +9,7 @@ from typing import Any
 
 from streamline.table.codegen.source import compile_function
 from streamline.table.expr.context import EvalContext
+from streamline.table.function_life import own
 
 __all__ = ("Generated", "Writer")
 
@@ -75,7 +76,8 @@ class Generated:
     Attributes:
         name: of the function.
         source: of a module that defines it.
-        namespace: its globals; an `EvalContext` in it (`ctx`) is replaced by a subtask's own.
+        namespace: its globals; an `EvalContext` in it (`ctx`) and users' function objects are replaced by a subtask's
+            own.
     """
 
     name: str
@@ -84,7 +86,7 @@ class Generated:
 
     def make(self, now: Callable[[], int] | None = None) -> Callable[..., Any]:
         """The function; `now` gives the processing time in epoch milliseconds."""
-        namespace = dict(self.namespace)
+        namespace = {name: own(value) for name, value in self.namespace.items()}
         context = namespace.get("ctx")
         if now is not None and isinstance(context, EvalContext):
             namespace["ctx"] = replace(context, now=now, watermark=None)
@@ -98,5 +100,5 @@ class Generated:
 
 def context_of(function: Callable[..., Any]) -> EvalContext | None:
     """The evaluation context that a generated function reads, None where it reads none."""
-    found = function.__globals__.get("ctx")  # type: ignore[attr-defined]
+    found = function.__globals__.get("ctx")
     return found if isinstance(found, EvalContext) else None

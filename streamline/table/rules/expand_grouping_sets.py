@@ -1,6 +1,6 @@
 """GROUPING SETS become one aggregate over rows that are sent once for each set.
 
-    GROUP BY GROUPING SETS ((a), (b))  ->  Aggregate[a, b, $e](Expand[(…, a, null, 0), (…, null, b, 1)])
+GROUP BY GROUPING SETS ((a), (b))  ->  Aggregate[a, b, $e](Expand[(…, a, null, 0), (…, null, b, 1)])
 """
 
 from __future__ import annotations

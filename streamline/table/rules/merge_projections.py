@@ -1,6 +1,6 @@
 """Project(Project(x)) becomes one projection.
 
-    SELECT a + 1 AS b FROM (SELECT x * 2 AS a FROM t)     ->  Project[x * 2 + 1](t)
+SELECT a + 1 AS b FROM (SELECT x * 2 AS a FROM t)     ->  Project[x * 2 + 1](t)
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Names given above an aggregate become the aggregate's own, as messages and EXPLAIN show them.
 
-    SELECT k, COUNT(*) AS n FROM t GROUP BY k  ->  Aggregate[COUNT(*) AS n]
+SELECT k, COUNT(*) AS n FROM t GROUP BY k  ->  Aggregate[COUNT(*) AS n]
 """
 
 from __future__ import annotations

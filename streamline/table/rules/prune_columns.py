@@ -1,6 +1,6 @@
 """Columns that nobody reads are dropped as early as possible: less state, and no change where only they change.
 
-    SELECT a.x FROM a JOIN b ON a.k = b.k  ->  Project[x](Join[k = k](Project[x, k](a), Project[k](b)))
+SELECT a.x FROM a JOIN b ON a.k = b.k  ->  Project[x](Join[k = k](Project[x, k](a), Project[k](b)))
 """
 
 from __future__ import annotations

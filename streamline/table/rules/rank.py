@@ -1,7 +1,7 @@
 """A limit on a row number is a Top-N, which keeps no more rows than it has to.
 
-    SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY v DESC) AS rn FROM t) WHERE rn <= 3
-    ->  Rank[k, v DESC, 1..3](t)
+SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY v DESC) AS rn FROM t) WHERE rn <= 3
+->  Rank[k, v DESC, 1..3](t)
 """
 
 from __future__ import annotations
@@ -110,5 +110,3 @@ def sort(rel: Rel, context: Context) -> Rel | None:
     if not first.ascending:
         raise TableException("Primary sort order of a streaming table must be ascending on time.")
     return TemporalSort(rel.input, rel.keys)
-
-

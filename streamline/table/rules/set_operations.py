@@ -1,7 +1,7 @@
 """INTERSECT and EXCEPT as joins, with ALL as counting.
 
-    a INTERSECT b      ->  Distinct(SemiJoin[all columns IS NOT DISTINCT FROM](a, b))
-    a EXCEPT ALL b     ->  each row as often as it is more often in a than in b
+a INTERSECT b      ->  Distinct(SemiJoin[all columns IS NOT DISTINCT FROM](a, b))
+a EXCEPT ALL b     ->  each row as often as it is more often in a than in b
 """
 
 from __future__ import annotations
@@ -52,21 +52,21 @@ def _counted(rel: SetOperation) -> Rel:
     left, right = rel.all_inputs
     width = len(rel.schema)
     except_ = rel.kind == "EXCEPT"
-    marks = [[Literal(1, _BIGINT)], [Literal(-1, _BIGINT)]] if except_ else [
-        [Literal(1, _BIGINT.null()), Literal(None, _BIGINT.null())],
-        [Literal(None, _BIGINT.null()), Literal(1, _BIGINT.null())],
-    ]
+    marks = (
+        [[Literal(1, _BIGINT)], [Literal(-1, _BIGINT)]]
+        if except_
+        else [
+            [Literal(1, _BIGINT.null()), Literal(None, _BIGINT.null())],
+            [Literal(None, _BIGINT.null()), Literal(1, _BIGINT.null())],
+        ]
+    )
     names = [*rel.schema.names, *(f"$m{i}" for i in range(len(marks[0])))]
     union = Union(
-        tuple(
-            Project(side, (*side.schema.refs(), *mark), tuple(names)) for side, mark in zip((left, right), marks)
-        )
+        tuple(Project(side, (*side.schema.refs(), *mark), tuple(names)) for side, mark in zip((left, right), marks))
     )
     keys = [(union.schema.ref(i), rel.schema.names[i]) for i in range(width)]
     function = "SUM" if except_ else "COUNT"
-    calls = [
-        (bind_aggregate(function, (union.schema.ref(width + i),)), f"$n{i}") for i in range(len(marks[0]))
-    ]
+    calls = [(bind_aggregate(function, (union.schema.ref(width + i),)), f"$n{i}") for i in range(len(marks[0]))]
     counted = build.aggregate(union, keys, calls)
     counts = [counted.schema.ref(width + i) for i in range(len(calls))]
     if except_:
@@ -79,4 +79,3 @@ def _counted(rel: SetOperation) -> Rel:
     call = TableFunctionCall("$REPLICATE_ROWS", (times,), RowSchema(()))
     replicated = Correlate(filtered, call)
     return Project(replicated, tuple(replicated.schema.ref(i) for i in range(width)), rel.schema.names)
-

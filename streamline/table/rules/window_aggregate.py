@@ -28,6 +28,10 @@ def group_window(rel: Rel, context: Context) -> Rel | None:
     if not isinstance(rel, Aggregate) or rel.window is None or rel.sets:
         return None
     time = rel.input.schema[rel.window.time].type
+    config = context.config
+    window = rel.window
+    if not config.prefer_append_only and not time.is_proctime:
+        window = replace(window, early=config.early_fire, late=config.late_fire, lateness=config.allow_lateness)
     return WindowAggregate(
         rel.input,
         rel.keys,
@@ -39,7 +43,7 @@ def group_window(rel: Rel, context: Context) -> Rel | None:
         processing=time.is_proctime,
         local=time.root == "TIMESTAMP_LTZ",
         partition=rel.keys,
-        group_window=rel.window,
+        group_window=window,
     )
 
 
@@ -118,8 +122,13 @@ def _direct(rel: Aggregate, window: Window) -> Rel | None:
         return None
     width = len(below.input.schema)
     bounds, keys = _columns(rel, window)
-    needed = sorted({*keys, *(i for c in rel.calls for a in c.args for i in input_refs(a)),
-                     *(i for c in rel.calls if c.filter is not None for i in input_refs(c.filter))})
+    needed = sorted(
+        {
+            *keys,
+            *(i for c in rel.calls for a in c.args for i in input_refs(a)),
+            *(i for c in rel.calls if c.filter is not None for i in input_refs(c.filter)),
+        }
+    )
     used = [exprs[i] for i in needed] + ([] if condition is None else [condition])
     if any(i >= width for e in used for i in input_refs(e)):
         return None
