@@ -7,10 +7,18 @@ yield, they may do in an `async def` too.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from streamline._core.watermarks import TimestampAssigner, WatermarkGenerator
+from streamline._operators.async_retry import (
+    AsyncRetryPredicate,
+    AsyncRetryStrategy,
+    ExponentialBackoffDelayRetryStrategy,
+    FixedDelayRetryStrategy,
+    NoRetryStrategy,
+    RetryPredicate,
+)
 from streamline._operators.broadcast import BroadcastContext
 from streamline._operators.contexts import ProcessContext, TimeDomain, TimerService
 from streamline._operators.function import Function
@@ -24,7 +32,6 @@ from streamline._operators.runtime_context import (
 from streamline._operators.sink import SinkCallContext
 from streamline._operators.window.call import KeyedStateStore, WindowContext
 from streamline.abc import MetricGroup
-from streamline.errors import ValidationException
 
 __all__ = (
     "AggregateFunction",
@@ -350,145 +357,6 @@ class AsyncFunction(Function, ABC, Generic[IN, OUT]):
             TimeoutError: always, unless it is overridden.
         """
         raise TimeoutError("Async function call has timed out.")
-
-
-class AsyncRetryPredicate(ABC):
-    """What makes a request be made again."""
-
-    @abstractmethod
-    def result_predicate(self) -> Callable[[list[Any]], bool] | None:
-        """Tells of the results whether to ask again; None: never."""
-
-    @abstractmethod
-    def exception_predicate(self) -> Callable[[Exception], bool] | None:
-        """Tells of an error whether to ask again; None: never."""
-
-
-class AsyncRetryStrategy(ABC):
-    """How often and when a request is made again; one object serves all requests."""
-
-    @abstractmethod
-    def can_retry(self, current_attempts: int) -> bool:
-        """Whether another attempt may follow after so many."""
-
-    @abstractmethod
-    def get_backoff_time_millis(self, current_attempts: int) -> int:
-        """Milliseconds to wait after so many attempts."""
-
-    @abstractmethod
-    def get_retry_predicate(self) -> AsyncRetryPredicate:
-        """What makes a request be made again."""
-
-
-class RetryPredicate(AsyncRetryPredicate):
-    """Made of two callables."""
-
-    def __init__(
-        self,
-        result_predicate: Callable[[list[Any]], bool] | None = None,
-        exception_predicate: Callable[[Exception], bool] | None = None,
-    ) -> None:
-        self._result_predicate = result_predicate
-        self._exception_predicate = exception_predicate
-
-    def result_predicate(self) -> Callable[[list[Any]], bool] | None:
-        return self._result_predicate
-
-    def exception_predicate(self) -> Callable[[Exception], bool] | None:
-        return self._exception_predicate
-
-
-class NoRetryStrategy(AsyncRetryStrategy):
-    """One attempt."""
-
-    def can_retry(self, current_attempts: int) -> bool:
-        return False
-
-    def get_backoff_time_millis(self, current_attempts: int) -> int:
-        return -1
-
-    def get_retry_predicate(self) -> AsyncRetryPredicate:
-        return RetryPredicate()
-
-
-class FixedDelayRetryStrategy(AsyncRetryStrategy):
-    """Up to `max_attempts` further attempts, at equal distances."""
-
-    def __init__(
-        self,
-        max_attempts: int,
-        backoff_time_millis: int,
-        result_predicate: Callable[[list[Any]], bool] | None = None,
-        exception_predicate: Callable[[Exception], bool] | None = None,
-    ) -> None:
-        """
-        Raises:
-            ValidationException: a number is not positive.
-        """
-        _positive(max_attempts=max_attempts, backoff_time_millis=backoff_time_millis)
-        self._max_attempts = max_attempts
-        self._backoff = backoff_time_millis
-        self._predicate = RetryPredicate(result_predicate, exception_predicate)
-
-    def can_retry(self, current_attempts: int) -> bool:
-        return current_attempts <= self._max_attempts
-
-    def get_backoff_time_millis(self, current_attempts: int) -> int:
-        return self._backoff
-
-    def get_retry_predicate(self) -> AsyncRetryPredicate:
-        return self._predicate
-
-
-class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy):
-    """Up to `max_attempts` further attempts, at growing distances."""
-
-    def __init__(
-        self,
-        max_attempts: int,
-        initial_delay: int,
-        max_retry_delay: int,
-        multiplier: float,
-        result_predicate: Callable[[list[Any]], bool] | None = None,
-        exception_predicate: Callable[[Exception], bool] | None = None,
-    ) -> None:
-        """
-        Args:
-            max_attempts: attempts after the first.
-            initial_delay: ms before the second attempt.
-            max_retry_delay: ms at most.
-            multiplier: by which the delay grows each time.
-            result_predicate, exception_predicate: what makes a request be made again.
-
-        Raises:
-            ValidationException: a number is not positive.
-        """
-        _positive(
-            max_attempts=max_attempts,
-            initial_delay=initial_delay,
-            max_retry_delay=max_retry_delay,
-            multiplier=multiplier,
-        )
-        self._max_attempts = max_attempts
-        self._initial = initial_delay
-        self._longest = max_retry_delay
-        self._multiplier = multiplier
-        self._predicate = RetryPredicate(result_predicate, exception_predicate)
-
-    def can_retry(self, current_attempts: int) -> bool:
-        return current_attempts <= self._max_attempts
-
-    def get_backoff_time_millis(self, current_attempts: int) -> int:
-        return int(min(self._initial * self._multiplier ** max(0, current_attempts - 1), self._longest))
-
-    def get_retry_predicate(self) -> AsyncRetryPredicate:
-        return self._predicate
-
-
-def _positive(**numbers: float) -> None:
-    for name, number in numbers.items():
-        if number <= 0:
-            raise ValidationException(f"{name} has to be positive, not {number}")
 
 
 # -- windows -------------------------------------------------------------------------------------------------------

@@ -2,35 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, Protocol, final
+from typing import Any, Final, final
 
 import anyio
 
 from streamline._core.waiting import Latch
 from streamline._operators.async_queue import Border, Ordered, Request, RequestQueue, Unordered
+from streamline._operators.async_retry import AsyncRetryStrategy
 from streamline._operators.failure import note_value
 from streamline._operators.function import FunctionOperator, finish
 from streamline.abc import Barrier, Batch, OperatorContext, Output, StateSpec
 from streamline.errors import ValidationException
 
-__all__ = ("AsyncWait", "RetryStrategy")
-
-
-class RetryPredicate(Protocol):
-    """What makes a request be tried again."""
-
-    def result_predicate(self) -> Callable[[list[Any]], bool] | None: ...
-    def exception_predicate(self) -> Callable[[Exception], bool] | None: ...
-
-
-class RetryStrategy(Protocol):
-    """How often and when a request is tried again."""
-
-    def can_retry(self, current_attempts: int) -> bool: ...
-    def get_backoff_time_millis(self, current_attempts: int) -> int: ...
-    def get_retry_predicate(self) -> RetryPredicate: ...
+__all__ = ("AsyncWait",)
 
 
 _STATE: Final = StateSpec(list[Any])
@@ -48,7 +33,7 @@ class AsyncWait(FunctionOperator):
     name = "async"
 
     def __init__(
-        self, function: Any, timeout: int, capacity: int, ordered: bool, retry: RetryStrategy | None = None
+        self, function: Any, timeout: int, capacity: int, ordered: bool, retry: AsyncRetryStrategy | None = None
     ) -> None:
         """`timeout` (ms, 0: none) is for all attempts together."""
         super().__init__(function, "async_invoke")

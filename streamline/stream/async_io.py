@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from streamline._core.time import Duration, to_millis
-from streamline._operators.async_wait import AsyncWait, RetryStrategy
+from streamline._operators.async_retry import AsyncRetryStrategy
+from streamline._operators.async_wait import AsyncWait
 from streamline.errors import ValidationException
 from streamline.stream.adapt import checked, result_type
 from streamline.stream.datastream import DataStream
@@ -56,7 +57,7 @@ class AsyncDataStream:
         data_stream: DataStream[Any],
         async_function: Any,
         timeout: Duration,
-        async_retry_strategy: RetryStrategy,
+        async_retry_strategy: AsyncRetryStrategy,
         capacity: int = 100,
         output_type: Any = None,
     ) -> DataStream[Any]:
@@ -68,7 +69,7 @@ class AsyncDataStream:
         data_stream: DataStream[Any],
         async_function: Any,
         timeout: Duration,
-        async_retry_strategy: RetryStrategy,
+        async_retry_strategy: AsyncRetryStrategy,
         capacity: int = 100,
         output_type: Any = None,
     ) -> DataStream[Any]:
@@ -83,7 +84,7 @@ def _wait(
     capacity: int,
     output_type: Any,
     ordered: bool,
-    retry: RetryStrategy | None,
+    retry: AsyncRetryStrategy | None,
 ) -> DataStream[Any]:
     checked(function, "async_invoke", "async I/O")
     millis = to_millis(timeout, "timeout")
