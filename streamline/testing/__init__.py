@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from streamline.testing.changelog import assert_changelog, changelog, changelog_text, fold, fold_by_key
 from streamline.testing.clock import VirtualClock
+from streamline.testing.disk import FailOnDisk, SlowDisk, faulty_disk
 from streamline.testing.faults import (
     FailInClose,
     FailInCommit,
@@ -33,6 +34,7 @@ __all__ = (
     "FailInCommit",
     "FailInOpen",
     "FailInSnapshot",
+    "FailOnDisk",
     "FailOnRecord",
     "FailOnTimer",
     "Fault",
@@ -44,11 +46,13 @@ __all__ = (
     "Quiet",
     "ScriptedSource",
     "Slow",
+    "SlowDisk",
     "VirtualClock",
     "WaitFor",
     "assert_changelog",
     "changelog",
     "changelog_text",
+    "faulty_disk",
     "fold",
     "fold_by_key",
     "inject",

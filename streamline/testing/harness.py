@@ -50,6 +50,7 @@ class _Host:
     job_name = "harness"
     attempt = 0
     checkpointing = False
+    incremental = False
 
     def __init__(self, clock: Clock, job_parameters: Mapping[str, str]) -> None:
         self.clock = clock
