@@ -65,6 +65,7 @@ class CheckpointOptions:
         storage: path or URL under which jobs have their folders; None: the last checkpoint is kept in memory, for
             restarts within the process.
         savepoints: path or URL for savepoints; None: the job's folder.
+        incremental: where the backend can, write only what is new since the last checkpoint.
         retained: how many complete checkpoints are kept.
         retain_on_cancellation, retain_on_failure: whether they stay when the job ends that way. When it has finished,
             they are deleted: there is nothing to go on with.
@@ -75,6 +76,7 @@ class CheckpointOptions:
     settings: CheckpointSettings = field(default_factory=CheckpointSettings)
     storage: str | None = None
     savepoints: str | None = None
+    incremental: bool = False
     retained: int = 1
     retain_on_cancellation: bool = True
     retain_on_failure: bool = True
@@ -166,6 +168,11 @@ class Checkpointing:
         self.last_size = 0
         #: What restoring has mapped, line by line.
         self.report: Sequence[str] = ()
+
+    @property
+    def incremental(self) -> bool:
+        """Whether a checkpoint may refer to files of earlier ones: they need a place to lie in."""
+        return self._options.incremental and self._store is not None
 
     @property
     def enabled(self) -> bool:
@@ -307,7 +314,10 @@ class Checkpointing:
             if files is None:
                 part = _Part(snapshot=snapshot)
             else:
-                part = _Part(await write_part(files, folder, key.uid, snapshot))
+                entry = await write_part(files, folder, key.uid, snapshot)
+                part = _Part(entry)
+                if self._store is not None:
+                    self._store.note_uploaded(n, entry.shared)
             if before is not None:
                 await before.wait()
             self._follow(self.coordinator.on_ack(self._clock.now(), n, key, part))

@@ -33,6 +33,7 @@ from streamline._runtime.source_task import SourceTask
 from streamline._runtime.task import CLOSE_TIMEOUT, OperatorTask, note
 from streamline._runtime.watermark_alignment import AlignmentGroups
 from streamline._state.mapping import Target
+from streamline._state.rocks import RocksBackend, local_folder
 from streamline._state.source_state import share_splits
 from streamline._state.store import RestoredOperator
 from streamline._state.subtask import SubtaskState
@@ -97,6 +98,8 @@ class ExecutionOptions:
     job_parameters: Mapping[str, str] = field(default_factory=dict)
     restart: Callable[[], RestartStrategy] | None = None
     checkpoints: CheckpointOptions = field(default_factory=CheckpointOptions)
+    backend: Literal["hashmap", "rocksdb"] = "hashmap"
+    local_folder: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,6 +329,7 @@ class Attempt:
         self.sources: list[SourceTask] = []
         self.operators: list[OperatorTask] = []
         self.checkpointing = job.checkpointing.enabled
+        self.incremental = job.checkpointing.incremental
         self._restored: Mapping[str, RestoredOperator] = {}
         self._shares: dict[int, list[tuple[list[tuple[Split, Any]], list[Split]]]] = {}
         self._group: anyio.abc.TaskGroup | None = None
@@ -419,6 +423,12 @@ class Attempt:
             max_parallelism = node.max_parallelism_in(width, options.max_parallelism)
             found[uid] = Target(uid, node.name, width, max_parallelism)
         return list(found.values())
+
+    def _backend(self, keyed: bool) -> RocksBackend | None:
+        options = self.job.options
+        if not keyed or options.backend != "rocksdb":
+            return None
+        return RocksBackend(local_folder(options.local_folder))
 
     def read_state(self, uid: str, name: str, key: Any) -> Any:
         """What an operator's keyed state holds under a key."""
@@ -557,6 +567,7 @@ class Attempt:
                 wake_at=wake_at,
                 subtask_index=subtask,
                 parallelism=parallelism,
+                backend=self._backend(keyed),
             )
 
         self.operators.append(

@@ -39,8 +39,9 @@ class TaskHost(Protocol):
     clock: Clock
     time_slice: TimeSlice
     job_parameters: Mapping[str, str]
-    #: Whether checkpoints are taken.
+    #: Whether checkpoints are taken, and whether they may hold only what is new.
     checkpointing: bool
+    incremental: bool
 
     def captured(self, task: Any, barrier: Barrier, capture: Any) -> None:
         """A task has captured its state (a source its positions) for this barrier."""
@@ -121,6 +122,8 @@ class OperatorTask:
         self._alarm_at: int | None = None
         self._woken = False
         self.state = state(self._wake_at)
+        #: Gives a backend on disk the chance to write back, between two elements.
+        self._maintain = None if self.state.backend is None else self.state.maintain
         self._limit = BatchLimit(host.time_slice)
         self.records_in = 0
         metrics.gauge("numRecordsIn", lambda: self.records_in)
@@ -195,6 +198,7 @@ class OperatorTask:
                 self._alarm.cancel()
             with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSE_TIMEOUT):
                 await self.operator.close()
+            self.state.close()
 
     async def _loop(self) -> None:
         gate, operator, output, limit = self.gate, self.operator, self.output, self._limit
@@ -206,6 +210,7 @@ class OperatorTask:
         else:
             on_batch = (operator.on_batch,)
         last = len(on_batch) - 1
+        maintain = self._maintain
         while True:
             element = gate.receive_nowait(limit.records)
             if element is None:
@@ -217,6 +222,8 @@ class OperatorTask:
                 started, waited = perf_counter(), output.waited
                 await on_batch[min(gate.input, last)](element, output)
                 limit.observe(size, perf_counter() - started - (output.waited - waited))
+                if maintain is not None:
+                    maintain()
                 await check()
                 continue
             match element:
@@ -242,6 +249,8 @@ class OperatorTask:
             for timer in self.state.due_event_timers(timestamp):
                 store.key = timer.key
                 await operator.on_event_timer(timer, output)
+                if self._maintain is not None:
+                    self._maintain()
                 await check()
         forward = await operator.on_watermark(timestamp, output)
         if forward is not None:
@@ -249,7 +258,8 @@ class OperatorTask:
 
     async def _on_barrier(self, barrier: Barrier) -> None:
         await self.operator.on_barrier(barrier, self.output)
-        capture = self.state.capture(barrier.checkpoint_id)
+        incremental = self.host.incremental and not barrier.savepoint
+        capture = self.state.capture(barrier.checkpoint_id, incremental)
         self.output.broadcast(barrier)
         self.host.captured(self, barrier, capture)
 
@@ -309,6 +319,8 @@ class OperatorTask:
             for timer in self.state.due_processing_timers(now):
                 store.key = timer.key
                 await operator.on_processing_timer(timer, output)
+                if self._maintain is not None:
+                    self._maintain()
                 await check()
         next_times = [scheduled[0][0]] if scheduled else []
         if self._keyed and (due := self.state.next_processing_timer()) is not None:

@@ -9,6 +9,7 @@ import anyio
 
 from streamline._core.time import perf_counter, yield_now
 from streamline._state.codec import encode_columns
+from streamline._state.rocks_capture import RocksFrozen
 from streamline._state.snapshot import OperatorSnapshot, SubtaskSnapshot, TableSnapshot
 from streamline._state.table import MemoryTable
 from streamline._state.ttl import without_expired
@@ -39,8 +40,10 @@ class Capture:
         operator: Sequence[tuple[str, Any, list[list[Any]]]],
         before: Capture | None,
         now: int,
+        frozen: RocksFrozen | None = None,
     ) -> None:
         self._now = now
+        self._frozen = frozen
         self.checkpoint_id = header.checkpoint_id
         self._snapshot = header
         self._operator = operator
@@ -66,6 +69,8 @@ class Capture:
 
     def discard(self) -> None:
         """Put things in order at once: for a capture whose `encode` will never run."""
+        if self._aborted and self._snapshot.uploads is not None:
+            self._snapshot.uploads.discard()
         if self.done.is_set():
             return
         if self._before is not None:
@@ -99,6 +104,10 @@ class Capture:
             with _naming("operator state", name):
                 self._snapshot.operator.append(OperatorSnapshot(name, mode, encode_columns(columns)))
             await pace.rest()
+        if self._frozen is not None:
+            await self._frozen.encode(self._snapshot, pace.rest)
+            if self._aborted:
+                raise CaptureAborted(f"checkpoint {self.checkpoint_id} was given up")
         for table in self._tables:
             written = _header(table)
             self._snapshot.tables.append(written)
@@ -142,6 +151,9 @@ class Capture:
         self._finish()
 
     def _finish(self) -> None:
+        if self._frozen is not None:
+            self._frozen.discard()
+            self._frozen = None
         self._tables = ()
         self.done.set()
 

@@ -52,6 +52,8 @@ class Classes:
             for cls in _classes_in(hint, set()):
                 self._declared[cls.__module__, cls.__qualname__] = cls
         self._found: dict[tuple[str, str], type] = {}
+        #: Descriptions that values refer to by number.
+        self.numbered: Sequence[Any] = ()
 
     @classmethod
     def describe(cls, kind: type) -> list[Any]:
@@ -67,12 +69,14 @@ class Classes:
             cls._observed[kind.__module__, kind.__qualname__] = kind
         return found
 
-    def resolve(self, description: Sequence[Any]) -> Any:
-        """The class that a description names.
+    def resolve(self, description: Any) -> Any:
+        """The class that a description (or its number in `numbered`) names.
 
         Raises:
             CheckpointException: the program has no such class.
         """
+        if type(description) is int:
+            description = self.numbered[description]
         module, name = description[0], description[1]
         found = self._found.get((module, name))
         if found is None:
@@ -103,8 +107,10 @@ class Classes:
             "class as the type of the state"
         )
 
-    def build(self, description: Sequence[Any], columns: list[list[Any]], n: int) -> list[Any]:
+    def build(self, description: Any, columns: list[list[Any]], n: int) -> list[Any]:
         """Values of a class from the columns of its fields as they were written."""
+        if type(description) is int:
+            description = self.numbered[description]
         cls = self.resolve(description)
         written, notes = description[2], description[3]
         now = fields_of(cls)

@@ -27,7 +27,7 @@ from streamline._core.changes import Row, RowKind
 from streamline._state.classes import Classes, fields_of
 from streamline.errors import CheckpointException, ValidationException
 
-__all__ = ("decode_column", "encode_columns", "read_columns")
+__all__ = ("decode_column", "decode_one", "encode_columns", "encode_one", "read_columns")
 
 _PLAIN: Final = frozenset({int, str, float, bool, bytes, type(None)})
 _NUMBERS: Final = frozenset({int, bool, float, type(None)})
@@ -45,6 +45,28 @@ _decoder: Final = msgspec.msgpack.Decoder()
 Node = list[Any]
 
 
+class Context:
+    """How to encode.
+
+    Attributes:
+        describe: what stands for a class in the bytes.
+        safe: look for ints beyond 64 bits and for lone surrogates.
+    """
+
+    __slots__ = ("describe", "safe")
+
+    def __init__(self, describe: Callable[[type], Any], safe: bool = False) -> None:
+        self.describe = describe
+        self.safe = safe
+
+    def safely(self) -> Context:
+        """The same, looking for what msgpack does not take."""
+        return Context(self.describe, True)
+
+
+_QUICK: Final = Context(Classes.describe)
+
+
 def encode_columns(columns: Sequence[Sequence[Any]]) -> bytes:
     """Columns of equal or different length as bytes.
 
@@ -52,9 +74,27 @@ def encode_columns(columns: Sequence[Sequence[Any]]) -> bytes:
         ValidationException: a value of a type that cannot be kept; the message names the type.
     """
     try:
-        return _encoder.encode([[len(c), _encode(c, False)] for c in columns])
+        return _encoder.encode([[len(c), _encode(c, _QUICK)] for c in columns])
     except (OverflowError, UnicodeEncodeError):  # ints beyond 64 bits, lone surrogates: seldom, so found out late
-        return _encoder.encode([[len(c), _encode(c, True)] for c in columns])
+        return _encoder.encode([[len(c), _encode(c, _QUICK.safely())] for c in columns])
+
+
+def encode_one(value: Any, describe: Callable[[type], Any]) -> bytes:
+    """One value as bytes, its classes described by `describe` (by a number in a list kept elsewhere).
+
+    Raises:
+        ValidationException: a value of a type that cannot be kept.
+    """
+    ctx = Context(describe)
+    try:
+        return _encoder.encode(_encode([value], ctx))
+    except (OverflowError, UnicodeEncodeError):
+        return _encoder.encode(_encode([value], ctx.safely()))
+
+
+def decode_one(data: bytes, classes: Classes) -> Any:
+    """What `encode_one` wrote."""
+    return decode_column(1, _decoder.decode(data), classes)[0]
 
 
 def read_columns(data: bytes | memoryview) -> list[tuple[int, Node]]:
@@ -81,25 +121,25 @@ def decode_column(n: int, node: Node, classes: Classes) -> list[Any]:
 # -- encoding ------------------------------------------------------------------------------------------------------
 
 
-def _encode(values: Sequence[Any], safe: bool) -> Node:
+def _encode(values: Sequence[Any], ctx: Context) -> Node:
     kinds = set(map(type, values))
     if kinds <= _PLAIN:
-        if safe and not kinds <= {float, bool, bytes, type(None)}:
-            return _encode_odd(values, kinds)
+        if ctx.safe and not kinds <= {float, bool, bytes, type(None)}:
+            return _encode_odd(values, kinds, ctx)
         return ["p", values if type(values) is list else list(values)]
     if len(kinds) > 1:
-        return _encode_mixed(values, safe, type)
+        return _encode_mixed(values, ctx, type)
     (kind,) = kinds
     encode = _ENCODERS.get(kind)
     if encode is not None:
-        return encode(values, safe)
-    return _encode_class(kind, values, safe)
+        return encode(values, ctx)
+    return _encode_class(kind, values, ctx)
 
 
-def _encode_odd(values: Sequence[Any], kinds: set[type]) -> Node:
+def _encode_odd(values: Sequence[Any], kinds: set[type], ctx: Context) -> Node:
     """Plain values among which there may be ints beyond 64 bits or text with lone surrogates."""
     if len(kinds) > 1:
-        return _encode_mixed(values, True, type)
+        return _encode_mixed(values, ctx, type)
     if kinds == {int} and (min(values) < _LOW or max(values) > _HIGH):
         return ["I", list(map(hex, values))]
     if kinds == {str}:
@@ -107,9 +147,9 @@ def _encode_odd(values: Sequence[Any], kinds: set[type]) -> Node:
     return ["p", list(values)]
 
 
-def _encode_mixed(values: Sequence[Any], safe: bool, group: Callable[[Any], Any]) -> Node:
+def _encode_mixed(values: Sequence[Any], ctx: Context, group: Callable[[Any], Any]) -> Node:
     """A column for each kind, and which of them each value is in."""
-    plain = [] if safe else [i for i, v in enumerate(values) if type(v) in _PLAIN]
+    plain = [] if ctx.safe else [i for i, v in enumerate(values) if type(v) in _PLAIN]
     numbers: dict[Any, int] = {}
     columns: list[list[Any]] = []
     index: list[int] = []
@@ -123,32 +163,32 @@ def _encode_mixed(values: Sequence[Any], safe: bool, group: Callable[[Any], Any]
         columns[at].append(v)
         index.append(at)
     packed = bytes(index) if len(columns) <= 256 else index
-    return ["M", packed, [[len(c), _encode(c, safe)] for c in columns]]
+    return ["M", packed, [[len(c), _encode(c, ctx)] for c in columns]]
 
 
-def _encode_tuple(values: Sequence[Any], safe: bool) -> Node:
+def _encode_tuple(values: Sequence[Any], ctx: Context) -> Node:
     widths = set(map(len, values))
     if len(widths) == 1 and (width := widths.pop()) <= 64:
-        return ["t", [_encode(c, safe) for c in zip(*values)] if width else []]
-    return ["T", list(map(len, values)), _encode_flat(values, safe)]
+        return ["t", [_encode(c, ctx) for c in zip(*values)] if width else []]
+    return ["T", list(map(len, values)), _encode_flat(values, ctx)]
 
 
-def _encode_flat(values: Iterable[Any], safe: bool) -> Node:
+def _encode_flat(values: Iterable[Any], ctx: Context) -> Node:
     flat = list(chain.from_iterable(values))
-    return [len(flat), _encode(flat, safe)]
+    return [len(flat), _encode(flat, ctx)]
 
 
-def _encode_collection(tag: str) -> Callable[[Sequence[Any], bool], Node]:
-    return lambda values, safe: [tag, list(map(len, values)), _encode_flat(values, safe)]
+def _encode_collection(tag: str) -> Callable[[Sequence[Any], Context], Node]:
+    return lambda values, ctx: [tag, list(map(len, values)), _encode_flat(values, ctx)]
 
 
-def _encode_dict(values: Sequence[Any], safe: bool) -> Node:
+def _encode_dict(values: Sequence[Any], ctx: Context) -> Node:
     keys = list(chain.from_iterable(values))
     items = list(chain.from_iterable(v.values() for v in values))
-    return ["d", list(map(len, values)), [len(keys), _encode(keys, safe), _encode(items, safe)]]
+    return ["d", list(map(len, values)), [len(keys), _encode(keys, ctx), _encode(items, ctx)]]
 
 
-def _encode_default_dict(values: Sequence[Any], safe: bool) -> Node:
+def _encode_default_dict(values: Sequence[Any], ctx: Context) -> Node:
     names = [None if v.default_factory is None else getattr(v.default_factory, "__name__", "?") for v in values]
     for value, name in zip(values, names):
         if name is not None and _FACTORIES.get(name) is not value.default_factory:
@@ -156,14 +196,14 @@ def _encode_default_dict(values: Sequence[Any], safe: bool) -> Node:
                 f"a defaultdict with the factory {value.default_factory!r} cannot be kept in state: use one of "
                 f"{', '.join(_FACTORIES)} as factory, or a plain dict"
             )
-    return ["dd", names, _encode_dict(values, safe)]
+    return ["dd", names, _encode_dict(values, ctx)]
 
 
-def _encode_deque(values: Sequence[Any], safe: bool) -> Node:
-    return ["q", [v.maxlen for v in values], _encode_collection("l")(values, safe)]
+def _encode_deque(values: Sequence[Any], ctx: Context) -> Node:
+    return ["q", [v.maxlen for v in values], _encode_collection("l")(values, ctx)]
 
 
-def _encode_datetime(values: Sequence[Any], safe: bool) -> Node:
+def _encode_datetime(values: Sequence[Any], ctx: Context) -> Node:
     zones = set(map(attrgetter("tzinfo"), values))
     if zones == {None} and not any(map(attrgetter("fold"), values)):
         return ["N", [(v - _EPOCH) // _MICRO for v in values]]
@@ -173,32 +213,32 @@ def _encode_datetime(values: Sequence[Any], safe: bool) -> Node:
     return ["z", [v.isoformat() for v in values], keys, [v.fold for v in values]]
 
 
-def _encode_row(values: Sequence[Any], safe: bool) -> Node:
+def _encode_row(values: Sequence[Any], ctx: Context) -> Node:
     names, width = values[0]._names, len(values[0])
     if any(v._names != names or len(v) != width for v in values):
-        return _encode_mixed(values, safe, lambda v: (v._names, len(v)))
+        return _encode_mixed(values, ctx, lambda v: (v._names, len(v)))
     kinds = bytes(v.kind.value for v in values)
-    columns = [_encode(c, safe) for c in zip(*map(attrgetter("_values"), values))]
+    columns = [_encode(c, ctx) for c in zip(*map(attrgetter("_values"), values))]
     return ["R", None if names is None else list(names), kinds, columns]
 
 
-def _encode_class(kind: type, values: Sequence[Any], safe: bool) -> Node:
+def _encode_class(kind: type, values: Sequence[Any], ctx: Context) -> Node:
     if issubclass(kind, Enum):
-        return ["E", Classes.describe(kind), list(map(attrgetter("name"), values))]
+        return ["E", ctx.describe(kind), list(map(attrgetter("name"), values))]
     if issubclass(kind, msgspec.Struct) or is_dataclass(kind):
-        description = Classes.describe(kind)
-        columns = [_encode(list(map(attrgetter(name), values)), safe) for name in fields_of(kind)]
+        description = ctx.describe(kind)
+        columns = [_encode(list(map(attrgetter(name), values)), ctx) for name in fields_of(kind)]
         return ["S", description, columns]
     if issubclass(kind, tuple) and hasattr(kind, "_fields"):
-        return ["S", Classes.describe(kind), [_encode(c, safe) for c in zip(*values)]]
+        return ["S", ctx.describe(kind), [_encode(c, ctx) for c in zip(*values)]]
     for base in (str, int, float, bytes):
         if issubclass(kind, base):
             plain: list[Any] = [base.__str__(v) if base is str else base(v) for v in values]
-            return ["W", Classes.describe(kind), _encode(plain, safe)]
+            return ["W", ctx.describe(kind), _encode(plain, ctx)]
     if issubclass(kind, _dt.datetime):
-        return _encode_datetime([_dt.datetime.combine(v.date(), v.timetz()).replace(fold=v.fold) for v in values], safe)
+        return _encode_datetime([_dt.datetime.combine(v.date(), v.timetz()).replace(fold=v.fold) for v in values], ctx)
     if hasattr(kind, "under") and issubclass(kind, dict):  # a mapping with an overlay
-        return _encode_dict(values, safe)
+        return _encode_dict(values, ctx)
     raise ValidationException(
         f"{kind.__module__}.{kind.__qualname__} cannot be kept in state: {_shortened(values[0])}. Make it a "
         "msgspec.Struct, a dataclass or a NamedTuple (or keep its fields as a tuple or dict)"
@@ -210,26 +250,26 @@ def _shortened(value: Any) -> str:
     return text if len(text) <= 100 else text[:97] + "..."
 
 
-_ENCODERS: Final[dict[type, Callable[[Sequence[Any], bool], Node]]] = {
+_ENCODERS: Final[dict[type, Callable[[Sequence[Any], Context], Node]]] = {
     tuple: _encode_tuple,
     list: _encode_collection("l"),
     set: _encode_collection("s"),
     frozenset: _encode_collection("f"),
     dict: _encode_dict,
-    OrderedDict: lambda v, safe: ["od", _encode_dict(v, safe)],
-    Counter: lambda v, safe: ["cd", _encode_dict(v, safe)],
+    OrderedDict: lambda v, ctx: ["od", _encode_dict(v, ctx)],
+    Counter: lambda v, ctx: ["cd", _encode_dict(v, ctx)],
     defaultdict: _encode_default_dict,
     deque: _encode_deque,
-    Decimal: lambda v, safe: ["D", list(map(str, v))],
-    complex: lambda v, safe: ["c", [c.real for c in v], [c.imag for c in v]],
-    bytearray: lambda v, safe: ["B", list(map(bytes, v))],
-    UUID: lambda v, safe: ["U", [u.bytes for u in v]],
-    _dt.date: lambda v, safe: ["da", [d.toordinal() for d in v]],
-    _dt.time: lambda v, safe: ["ti", [t.isoformat() for t in v], [t.fold for t in v]],
-    _dt.timedelta: lambda v, safe: ["td", _encode([d // _MICRO for d in v], True)],
+    Decimal: lambda v, ctx: ["D", list(map(str, v))],
+    complex: lambda v, ctx: ["c", [c.real for c in v], [c.imag for c in v]],
+    bytearray: lambda v, ctx: ["B", list(map(bytes, v))],
+    UUID: lambda v, ctx: ["U", [u.bytes for u in v]],
+    _dt.date: lambda v, ctx: ["da", [d.toordinal() for d in v]],
+    _dt.time: lambda v, ctx: ["ti", [t.isoformat() for t in v], [t.fold for t in v]],
+    _dt.timedelta: lambda v, ctx: ["td", _encode([d // _MICRO for d in v], ctx.safely())],
     _dt.datetime: _encode_datetime,
     Row: _encode_row,
-    RowKind: lambda v, safe: ["K", bytes(k.value for k in v)],
+    RowKind: lambda v, ctx: ["K", bytes(k.value for k in v)],
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import os
 import shutil
@@ -41,6 +42,10 @@ class Files(Protocol):
 
     def read(self, name: str) -> bytes:
         """The content of a file; FileNotFoundError where there is none."""
+        ...
+
+    def digest(self, name: str) -> tuple[int, str]:
+        """Size and checksum (blake2b, 16 bytes) of a file."""
         ...
 
     def names(self, folder: str = "") -> list[str]:
@@ -99,6 +104,10 @@ class LocalFiles:
     def read(self, name: str) -> bytes:
         return (self._root / name).read_bytes()
 
+    def digest(self, name: str) -> tuple[int, str]:
+        with (self._root / name).open("rb") as f:
+            return _digest(f)
+
     def names(self, folder: str = "") -> list[str]:
         try:
             return sorted(p.name for p in (self._root / folder).iterdir())
@@ -114,6 +123,15 @@ class LocalFiles:
 
     def within(self, folder: str) -> LocalFiles:
         return LocalFiles(self._root / folder)
+
+
+def _digest(f: Any) -> tuple[int, str]:
+    h = hashlib.blake2b(digest_size=16)
+    size = 0
+    while block := f.read(1 << 20):
+        h.update(block)
+        size += len(block)
+    return size, h.hexdigest()
 
 
 def _link_or_copy(source: Path, target: Path) -> None:
@@ -181,6 +199,10 @@ class FsspecFiles:
 
     def read(self, name: str) -> bytes:
         return bytes(self._fs.cat_file(self._path(name)))
+
+    def digest(self, name: str) -> tuple[int, str]:
+        with self._fs.open(self._path(name), "rb") as f:
+            return _digest(f)
 
     def names(self, folder: str = "") -> list[str]:
         self._fs.invalidate_cache()

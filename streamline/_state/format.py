@@ -14,10 +14,10 @@ from typing import Any, Final, Literal
 import msgspec
 
 from streamline._core.version import VERSION
-from streamline._state.snapshot import SubtaskSnapshot
+from streamline._state.snapshot import SharedFile, SubtaskSnapshot
 from streamline.errors import CheckpointException
 
-__all__ = ("FORMAT", "MANIFEST", "Manifest", "OperatorEntry", "PartEntry", "SharedFile", "digest", "split_file")
+__all__ = ("FORMAT", "MANIFEST", "Manifest", "OperatorEntry", "PartEntry", "digest", "split_file")
 
 #: Version of the files' layout; a program reads its own and all earlier ones.
 FORMAT: Final = 1
@@ -27,14 +27,6 @@ _MAGIC: Final = b"streamline state\x00"
 _HEAD: Final = "streamline checkpoint"
 
 _encoder: Final = msgspec.msgpack.Encoder()
-
-
-class SharedFile(msgspec.Struct, frozen=True):
-    """A file that several checkpoints use (incremental ones): its name in the shared folder, and what it has to be."""
-
-    name: str
-    size: int
-    digest: str
 
 
 class PartEntry(msgspec.Struct):
@@ -131,7 +123,9 @@ def split_file(snapshot: SubtaskSnapshot) -> list[bytes]:
     tables = snapshot.tables
     blocks = [b for t in tables for b in t.blocks]
     lengths = [[len(b) for b in t.blocks] for t in tables]
-    bare = msgspec.structs.replace(snapshot, tables=[msgspec.structs.replace(t, blocks=[]) for t in tables])
+    bare = msgspec.structs.replace(
+        snapshot, uploads=None, fetch=None, tables=[msgspec.structs.replace(t, blocks=[]) for t in tables]
+    )
     head = _encoder.encode([FORMAT, bare, lengths])
     return [_MAGIC, len(head).to_bytes(4, "big"), head, *blocks]
 

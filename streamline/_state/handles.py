@@ -85,7 +85,7 @@ class _Windowed(_Keyed):
         if inner is not None:
             inner.pop(self._store.key, None)
             if not inner:
-                del self._table.data[self._space]
+                self._table.data.pop(self._space, None)
 
 
 class ValueHandle(_Keyed):

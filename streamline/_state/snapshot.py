@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 from streamline._core.declare import StateKind
 
-__all__ = ("OperatorSnapshot", "SubtaskSnapshot", "TableSnapshot")
+__all__ = ("OperatorSnapshot", "SharedFile", "SubtaskSnapshot", "TableSnapshot")
+
+
+class SharedFile(msgspec.Struct, frozen=True):
+    """A file that several checkpoints use (incremental ones): its name in the shared folder, and what it has to be."""
+
+    name: str
+    size: int
+    digest: str
 
 
 class TableSnapshot(msgspec.Struct):
@@ -18,7 +26,11 @@ class TableSnapshot(msgspec.Struct):
         name, kind, namespaced: as declared when it was written.
         ttl: whether values carry the time of their last write.
         entries: how many keys there are, about.
-        blocks: encoded columns: (namespaces, counts,) keys, values; a key that comes again continues its list or map.
+        form: how it is written. "columns": encoded (namespaces, counts,) keys, values; a key that comes again continues
+            its list or map. "rows": keys and values one by one, as RocksDB has them. "files": in the snapshot's files.
+        blocks: runs of columns or rows.
+        classes: what rows refer to by number.
+        number: what rows in files begin with.
     """
 
     name: str
@@ -27,6 +39,9 @@ class TableSnapshot(msgspec.Struct):
     ttl: bool
     entries: int
     blocks: list[bytes]
+    form: Literal["columns", "rows", "files"] = "columns"
+    classes: list[Any] = []
+    number: int = 0
 
 
 class OperatorSnapshot(msgspec.Struct):
@@ -47,6 +62,10 @@ class SubtaskSnapshot(msgspec.Struct):
         max_parallelism: the number of key groups.
         tables: keyed state and timers.
         operator: state that belongs to no key.
+        files: of a RocksDB database, by their name in it; they lie in the job's shared folder.
+        small: other files of that database, by name.
+        uploads: files that are still to be put there; never written.
+        fetch: puts a file of the shared folder into a local one; known where the snapshot was read; never written.
     """
 
     checkpoint_id: int
@@ -57,7 +76,12 @@ class SubtaskSnapshot(msgspec.Struct):
     max_parallelism: int
     tables: list[TableSnapshot] = []
     operator: list[OperatorSnapshot] = []
+    files: dict[str, SharedFile] = {}
+    small: dict[str, bytes] = {}
+    uploads: Any = None
+    fetch: Any = None
 
     def size(self) -> int:
         """Bytes of state."""
-        return sum(len(b) for t in self.tables for b in t.blocks) + sum(len(o.data) for o in self.operator)
+        blocks = sum(len(b) for t in self.tables for b in t.blocks) + sum(len(o.data) for o in self.operator)
+        return blocks + sum(f.size for f in self.files.values()) + sum(map(len, self.small.values()))

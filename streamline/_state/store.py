@@ -16,33 +16,26 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar, final
+from typing import Final, final
 
 import anyio
-import anyio.to_thread
 
 from streamline._state.files import Files, files_at, missing
 from streamline._state.format import MANIFEST, Manifest, OperatorEntry, PartEntry, digest, join_file, split_file
-from streamline._state.snapshot import SubtaskSnapshot
+from streamline._state.snapshot import SharedFile, SubtaskSnapshot
+from streamline._state.threads import in_thread
 from streamline.errors import CheckpointException
 
 __all__ = ("Checkpoint", "CheckpointStore", "RestoredOperator", "drop", "open_checkpoint", "publish", "write_part")
 
 _log = logging.getLogger("streamline.checkpoint")
 
-T = TypeVar("T")
-
 _CHECKPOINT: Final = re.compile(r"chk-(\d+)-\w+")
 _SHARED: Final = "shared"
-
-
-async def in_thread(function: Callable[..., T], *args: Any) -> T:
-    """Run what blocks in a worker thread; when cancelled, wait for it to be over."""
-    return await anyio.to_thread.run_sync(partial(function, *args))
 
 
 class _Incomplete(CheckpointException):
@@ -96,6 +89,9 @@ class CheckpointStore:
         self._retained = max(1, retained)
         #: The shared files that each checkpoint needs, by its folder.
         self._needs: dict[str, frozenset[str]] = {}
+        #: Shared files that are there, with the checkpoint they were first uploaded for.
+        self._uploaded: dict[str, int] = {}
+        self._newest = 0
         #: Folders of complete checkpoints, oldest first.
         self._complete: list[str] = []
         #: Folders that a crashed run has not completed.
@@ -114,10 +110,12 @@ class CheckpointStore:
         """A checkpoint in the job's folder has been published."""
         self._complete.append(folder)
         self._needs[folder] = _needs(manifest)
+        self._newest = manifest.checkpoint_id
 
-    async def take_shared(self, name: str, source: Path) -> None:
-        """Put a local file into the shared folder."""
-        await in_thread(self.files.take, f"{_SHARED}/{name}", source)
+    def note_uploaded(self, checkpoint_id: int, files: Iterable[SharedFile]) -> None:
+        """These lie in the shared folder, for a checkpoint that is not complete yet."""
+        for file in files:
+            self._uploaded.setdefault(file.name, checkpoint_id)
 
     async def tidy(self) -> None:
         """Delete checkpoints beyond the retained ones, and what crashed runs have left half written.
@@ -128,23 +126,11 @@ class CheckpointStore:
             await self._learn()
             await self._let_go(self._retained)
 
-    async def sweep_shared(self, keep: Iterable[str]) -> None:
-        """Delete shared files that neither `keep` nor a complete checkpoint names. Never fails."""
-        await self._learn()
-        kept = set(keep).union(*self._needs.values()) if self._needs else set(keep)
-        try:
-            for name in await in_thread(self.files.names, _SHARED):
-                if name not in kept:
-                    await in_thread(self.files.delete, f"{_SHARED}/{name}")
-        except Exception as e:
-            _log.warning("%s/%s could not be tidied: %s", self.location, _SHARED, e)
-
     async def delete_all(self) -> None:
         """Delete all checkpoints of the job (not its savepoints). Never fails."""
         async with self._tidying:
             await self._learn()
             await self._let_go(0)
-        await self.sweep_shared(())
 
     async def _let_go(self, kept: int) -> None:
         # One by one, and struck off when it is done: a job that ends cancels this at any point.
@@ -153,7 +139,15 @@ class CheckpointStore:
             del self._garbage[0]
         while len(self._complete) > kept:
             await drop(self.files, self._complete[0])
-            self._needs.pop(self._complete.pop(0), None)
+            for name in self._needs.pop(self._complete.pop(0), ()):
+                self._uploaded.setdefault(name, 0)
+        needed = frozenset().union(*self._needs.values())
+        for name, since in list(self._uploaded.items()):
+            # What was uploaded for a checkpoint that is not complete yet is needed; what an aborted one has left and no
+            # later one uses is not.
+            if name not in needed and (since < self._newest or not kept):
+                await drop_file(self.files, f"{_SHARED}/{name}")
+                del self._uploaded[name]
 
     async def _learn(self) -> None:
         """What earlier runs have left. Only what is seen now is ever deleted: another run may be writing beside us."""
@@ -226,10 +220,18 @@ async def write_part(files: Files, folder: str, uid: str, snapshot: SubtaskSnaps
         CheckpointException: it could not be written; says where and why.
     """
     name = f"{part_name(uid)}-{snapshot.subtask_index}.state"
+    uploads = snapshot.uploads
     try:
+        if uploads is not None:
+            for local, shared in uploads.new.items():
+                await in_thread(files.take, f"{_SHARED}/{shared.name}", uploads.folder / local)
+            uploads.done()
         return await in_thread(_write_part, files, folder, name, snapshot)
     except OSError as e:
         raise CheckpointException(f"{files.location}/{folder}/{name} cannot be written: {e}") from e
+    finally:
+        if uploads is not None:
+            uploads.discard()
 
 
 async def publish(files: Files, folder: str, manifest: Manifest) -> str:
@@ -253,17 +255,24 @@ async def drop(files: Files, folder: str) -> None:
         _log.warning("%s/%s could not be deleted: %s", files.location, folder, e)
 
 
+async def drop_file(files: Files, name: str) -> None:
+    """Delete a file. Never fails."""
+    try:
+        await in_thread(files.delete, name)
+    except Exception as e:
+        _log.warning("%s/%s could not be deleted: %s", files.location, name, e)
+
+
 async def open_checkpoint(location: str) -> Checkpoint:
     """A checkpoint or savepoint by its path or URL, read and verified.
 
     Raises:
         CheckpointException: there is none, or it is torn, corrupt or of a later version; names the file.
     """
-    files = files_at(location)
-    return await _read(files, None)
+    return await _read(files_at(location), files_at(f"{location.rstrip('/').rpartition('/')[0]}/{_SHARED}"))
 
 
-async def _read(files: Files, shared: Files | None) -> Checkpoint:
+async def _read(files: Files, shared: Files) -> Checkpoint:
     manifest = await in_thread(_read_manifest, files)
     operators = {}
     for entry in manifest.operators:
@@ -271,6 +280,9 @@ async def _read(files: Files, shared: Files | None) -> Checkpoint:
         for part in sorted(entry.parts, key=lambda p: p.subtask):
             data = await in_thread(_read_part, files, part)
             snapshot = join_file(data, f"{files.location}/{part.file}")
+            if snapshot.files:
+                await in_thread(_check_shared, shared, snapshot.files.values())
+            snapshot.fetch = partial(_fetch, shared)
             snapshots.append(snapshot)
         if len(snapshots) != entry.parallelism:
             raise CheckpointException(
@@ -293,7 +305,25 @@ async def _read(files: Files, shared: Files | None) -> Checkpoint:
 def _write_part(files: Files, folder: str, name: str, snapshot: SubtaskSnapshot) -> PartEntry:
     parts = split_file(snapshot)
     files.write(f"{folder}/{name}", parts)
-    return PartEntry(snapshot.subtask_index, name, sum(map(len, parts)), digest(parts))
+    shared = list(snapshot.files.values())
+    return PartEntry(snapshot.subtask_index, name, sum(map(len, parts)), digest(parts), shared=shared)
+
+
+def _check_shared(shared: Files, files: Iterable[SharedFile]) -> None:
+    for file in files:
+        where = f"{shared.location}/{file.name}"
+        try:
+            size, checksum = shared.digest(file.name)
+        except Exception as e:
+            raise missing(where, e) from e
+        if size != file.size:
+            raise CheckpointException(f"{where} is torn: it has {size} bytes, and {file.size} were written")
+        if checksum != file.digest:
+            raise CheckpointException(f"{where} is corrupt: its checksum does not match")
+
+
+def _fetch(shared: Files, file: SharedFile, target: Path) -> None:
+    shared.give(file.name, target)
 
 
 def _drop(files: Files, folder: str) -> None:

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from streamline._core.copying import copier, copy_value
 from streamline._core.declare import StateSpec
 from streamline._core.keys import KeyGroups
 from streamline._core.time import Clock, yield_now
+from streamline._state.blocks import Block, Owns, decode, own_rows, rows_of_block
 from streamline._state.capture import Capture
 from streamline._state.classes import Classes, Undeclared
-from streamline._state.codec import decode_column, read_columns
 from streamline._state.handles import KINDS, NO_KEY, WINDOW_KINDS, FreshValueHandle, WindowHandles
 from streamline._state.operator_state import OperatorState
+from streamline._state.rocks import RocksBackend, RocksDatabase, local_folder
+from streamline._state.rocks_capture import RocksFrozen, fetch_database, rows_in
+from streamline._state.rocks_table import RocksTable
 from streamline._state.snapshot import SubtaskSnapshot, TableSnapshot
-from streamline._state.table import MemoryTable, Piece, keep
+from streamline._state.table import MemoryTable, Table
+from streamline._state.threads import in_thread
 from streamline._state.timers import Timers
 from streamline._state.ttl import TTL_KINDS, TTL_WINDOW_KINDS, TtlTable, unwrap, wrap
 from streamline.abc import KeyedStore, StateTable, Timer
@@ -44,6 +50,7 @@ class SubtaskState:
         wake_at: Callable[[int], None],
         subtask_index: int = 0,
         parallelism: int = 1,
+        backend: RocksBackend | None = None,
     ) -> None:
         """
         Args:
@@ -52,6 +59,7 @@ class SubtaskState:
             clock: where processing time comes from.
             wake_at: called with the epoch ms of a processing-time timer that is earlier than all others.
             subtask_index, parallelism: which of how many it is, for operator state.
+            backend: where keyed state lies; None: in memory.
         """
         self._key_groups = key_groups
         self._max_parallelism = max_parallelism
@@ -60,7 +68,8 @@ class SubtaskState:
         self._wake_at = wake_at
         self._last: Capture | None = None
         self.timers = Timers(clock, wake_at)
-        self.store = Store(self.timers, clock)
+        self.backend = backend
+        self.store = Store(self.timers, clock, MemoryTable if backend is None else backend.table)
         self.operator_store = OperatorState(subtask_index, parallelism)
         self.restored = False
 
@@ -84,8 +93,23 @@ class SubtaskState:
 
     # -- snapshots -----------------------------------------------------------------------------------------------
 
-    def capture(self, checkpoint_id: int) -> Capture:
-        """The state as it is now; takes no time to speak of. Followed by `await encode()` of what is returned."""
+    def maintain(self) -> None:
+        """Called between two batches: a chance for the backend to write things back."""
+        if self.backend is not None:
+            self.backend.maintain()
+
+    def close(self) -> None:
+        """Release everything; called once."""
+        if self.backend is not None:
+            self.backend.close()
+
+    def capture(self, checkpoint_id: int, incremental: bool = False) -> Capture:
+        """The state as it is now; takes no time to speak of. Followed by `await encode()` of what is returned.
+
+        Args:
+            checkpoint_id: of which the snapshot will be a part.
+            incremental: where the backend can, hand over only what is new since the last one.
+        """
         header = SubtaskSnapshot(
             checkpoint_id=checkpoint_id,
             subtask_index=self._subtask_index,
@@ -97,10 +121,11 @@ class SubtaskState:
             operator=[],
         )
         before = self._last if self._last is not None and not self._last.done.is_set() else None
-        tables = [self.timers.event.table, self.timers.processing.table, *self.store.tables()]
-        self._last = Capture(
-            header, tables, self.operator_store.capture(), before, self.timers.current_processing_time()
-        )
+        tables = [self.timers.event.table, self.timers.processing.table]
+        tables += [t for t in self.store.tables() if isinstance(t, MemoryTable)]
+        now = self.timers.current_processing_time()
+        frozen = None if self.backend is None else RocksFrozen(self.backend, checkpoint_id, incremental, now)
+        self._last = Capture(header, tables, self.operator_store.capture(), before, now, frozen)
         return self._last
 
     async def restore(self, snapshots: Sequence[SubtaskSnapshot]) -> None:
@@ -122,6 +147,7 @@ class SubtaskState:
                 continue
             whole = same and own.start <= theirs.start and theirs.stop <= own.stop
             owns = None if whole else _owner(own, self._max_parallelism)
+            await self._restore_files(snapshot, owns, own == theirs)
             for table in snapshot.tables:
                 await self._restore_table(table, owns)
         self.timers.event.rebuild()
@@ -129,12 +155,39 @@ class SubtaskState:
         if (first := self.timers.processing.next()) is not None:
             self._wake_at(first)
 
-    async def _restore_table(self, written: TableSnapshot, owns: Callable[[Any], bool] | None) -> None:
+    async def _restore_files(self, snapshot: SubtaskSnapshot, owns: Owns, same: bool) -> None:
+        """The tables that lie in a RocksDB database: taken over as it is, or read row by row."""
+        tables = [t for t in snapshot.tables if t.form == "files"]
+        if not tables:
+            return
+        if snapshot.fetch is None:
+            raise CheckpointException("an incremental checkpoint without its folder cannot be read")
+        if same and self.backend is not None and not self.backend.tables:
+            await in_thread(fetch_database, snapshot, snapshot.fetch, self.backend.folder / "db")
+            self.backend.adopt(snapshot)
+            for adopted in self.backend.tables.values():
+                self.store.adopt(adopted)
+            return
+        folder = local_folder(None) if self.backend is None else self.backend.folder / f"from-{snapshot.subtask_index}"
+        database = None
+        try:
+            await in_thread(fetch_database, snapshot, snapshot.fetch, folder / "db")
+            database = RocksDatabase(folder / "db")
+            for table in tables:
+                for rows in rows_in(database, table):
+                    self.store.load(table, rows, owns)
+                    await yield_now()
+        finally:
+            if database is not None:
+                database.close()
+            await in_thread(partial(shutil.rmtree, folder, ignore_errors=True))
+
+    async def _restore_table(self, written: TableSnapshot, owns: Owns) -> None:
         for queue in (self.timers.event, self.timers.processing):
             if written.name == queue.table.name:
                 mine = None if owns is None else _owner_of_timers(owns)
                 for block in written.blocks:
-                    queue.table.load(_decode(block, Classes(), mine))
+                    queue.table.load(decode(written, block, Classes(), mine))
                     await yield_now()
                 return
         for block in written.blocks:
@@ -145,8 +198,8 @@ class SubtaskState:
 
     def entries(self) -> int:
         """How many entries the keyed states and timers have, about."""
-        tables = [self.timers.event.table, self.timers.processing.table, *self.store.tables()]
-        return sum(t.entries() for t in tables)
+        timers = self.timers.event.table.entries() + self.timers.processing.table.entries()
+        return timers + sum(t.entries() for t in self.store.tables())
 
     def undeclared(self) -> list[str]:
         """States of the restored checkpoint that the program has not asked for; they are kept."""
@@ -154,16 +207,17 @@ class SubtaskState:
 
 
 class Store(KeyedStore):
-    """Keyed state in memory (see `streamline.abc`)."""
+    """Keyed state by name (see `streamline.abc`)."""
 
-    def __init__(self, timers: Timers, clock: Clock) -> None:
+    def __init__(self, timers: Timers, clock: Clock, make: Callable[[str, StateSpec], Table]) -> None:
         self.key: Any = NO_KEY
         self.timers = timers
         self._clock = clock
-        self._tables: dict[str, MemoryTable] = {}
+        self._make = make
+        self._tables: dict[str, Table] = {}
         self._expiring: dict[str, TtlTable] = {}
         self._declared: set[str] = set()
-        self._waiting: dict[str, list[tuple[bytes, Callable[[Any], bool] | None]]] = {}
+        self._waiting: dict[str, list[tuple[TableSnapshot, Block, Owns]]] = {}
 
     def table(self, name: str, spec: StateSpec) -> StateTable:
         """The entries of a state, for operators whose loops go over many keys."""
@@ -227,7 +281,7 @@ class Store(KeyedStore):
         finally:
             self.key = before
 
-    def tables(self) -> list[MemoryTable]:
+    def tables(self) -> list[Table]:
         """All states, for a capture."""
         for name in list(self._waiting):
             self._load_waiting(name, Classes())
@@ -237,30 +291,34 @@ class Store(KeyedStore):
         """Restored states that nobody has declared."""
         return [name for name in self._tables if name not in self._declared]
 
-    def load(self, written: TableSnapshot, block: bytes, owns: Callable[[Any], bool] | None) -> None:
+    def adopt(self, table: Table) -> None:
+        """A table that came with the backend's files."""
+        self._tables[table.name] = table
+
+    def load(self, written: TableSnapshot, block: Block, owns: Owns) -> None:
         """Put a block of a snapshot in; where its classes cannot be told yet, it waits for the declaration."""
         name = written.name
         table = self._tables.get(name)
         if table is None:
             spec = StateSpec(kind=written.kind, namespaced=written.namespaced, copy=copy_value)
-            table = self._tables[name] = MemoryTable(name, spec)
+            table = self._tables[name] = self._make(name, spec)
             table.stamped = written.ttl
         if name not in self._waiting:
             try:
-                table.load(_decode(block, Classes(wait=True), owns))
+                _load(table, written, block, Classes(wait=True), owns)
                 return
             except Undeclared:
                 self._waiting[name] = []
-        self._waiting[name].append((block, owns))
+        self._waiting[name].append((written, block, owns))
 
     def _load_waiting(self, name: str, classes: Classes) -> None:
-        for block, owns in self._waiting.pop(name, ()):
-            self._tables[name].load(_decode(block, classes, owns))
+        for written, block, owns in self._waiting.pop(name, ()):
+            _load(self._tables[name], written, block, classes, owns)
 
-    def _declare(self, name: str, spec: StateSpec) -> MemoryTable:
+    def _declare(self, name: str, spec: StateSpec) -> Table:
         table = self._tables.get(name)
         if table is None:
-            table = self._tables[name] = MemoryTable(name, spec)
+            table = self._tables[name] = self._make(name, spec)
             table.stamped = spec.ttl is not None
         elif _shape(table.spec) != _shape(spec):
             if name in self._declared:
@@ -279,7 +337,7 @@ class Store(KeyedStore):
         self._declared.add(name)
         return table
 
-    def _adopt(self, table: MemoryTable, spec: StateSpec) -> None:
+    def _adopt(self, table: Table, spec: StateSpec) -> None:
         """A restored state is declared: values get the classes and the times of its declaration."""
         table.respec(spec)
         self._load_waiting(table.name, Classes(spec.type, spec.map_key))
@@ -318,11 +376,9 @@ def _owner_of_timers(owns: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda item: (item[0] is None and item[1] is not None) or owns(item[0])
 
 
-def _decode(block: bytes, classes: Classes, owns: Callable[[Any], bool] | None) -> Piece:
-    """A block as entries; with `owns`, only those whose key it accepts."""
-    columns = [decode_column(n, node, classes) for n, node in read_columns(block)]
-    keys, values = columns[-2:]
-    spaces, counts = (columns[0], columns[1]) if len(columns) == 4 else (None, None)
-    if owns is None:
-        return spaces, counts, keys, values
-    return keep(list(map(owns, keys)), spaces, counts, keys, values)
+def _load(table: Table, written: TableSnapshot, block: Block, classes: Classes, owns: Owns) -> None:
+    """Put a block of a snapshot into a table: rows as they are where that is possible."""
+    if isinstance(table, RocksTable) and written.form != "columns" and table.codec.learn(written.classes):
+        table.load_raw(*own_rows(written, classes, *rows_of_block(block), owns))
+    else:
+        table.load(decode(written, block, classes, owns))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, MutableMapping
 from itertools import accumulate, compress, islice
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from streamline._core.copying import copy_value
 from streamline._core.declare import StateSpec
 from streamline._state.overlay import Overlay
 
-__all__ = ("MemoryTable", "Piece", "keep")
+__all__ = ("MemoryTable", "Piece", "Table", "keep")
 
 #: A mapping below this size is copied while a capture is open, a larger one gets an overlay.
 _SMALL: Final = 256
@@ -19,6 +19,21 @@ _LONG: Final = 4096
 
 #: Namespaces (or None), how many entries of each, keys and values: a run of entries as columns.
 Piece = tuple[list[Any] | None, list[int] | None, list[Any], list[Any]]
+
+
+class Table(Protocol):
+    """The entries of one state, in whatever backend."""
+
+    name: str
+    spec: StateSpec
+    #: Whether values carry the time of their last write (see `ttl`).
+    stamped: bool
+    data: MutableMapping[Any, Any]
+
+    def respec(self, spec: StateSpec) -> None: ...
+    def rewrite(self, change: Callable[[Any], Any]) -> None: ...
+    def load(self, piece: Piece) -> None: ...
+    def entries(self) -> int: ...
 
 
 class MemoryTable:

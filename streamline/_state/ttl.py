@@ -66,7 +66,19 @@ class TtlTable:
         data: for values, reducing and aggregating state: the mapping without times and expired entries.
     """
 
-    __slots__ = ("_clock", "_queue", "_queued", "_seen_all", "_unseen", "data", "raw", "spec", "ttl")
+    __slots__ = (
+        "_accesses",
+        "_clock",
+        "_queue",
+        "_queued",
+        "_scan",
+        "_seen_all",
+        "_unseen",
+        "data",
+        "raw",
+        "spec",
+        "ttl",
+    )
 
     def __init__(self, raw: StateTable, spec: StateSpec, ttl: TtlSpec, clock: Clock) -> None:
         self.raw = raw
@@ -77,17 +89,25 @@ class TtlTable:
         self._queued: set[tuple[Any, Any]] = set()
         self.data: MutableMapping[Any, Any] = TtlMapping(self, None)
         # What was restored is looked at bit by bit, to be queued with its own time.
+        self._scan = getattr(raw, "scan", None)
+        self._accesses = 0
         self._unseen: Iterator[tuple[Any, Any]] = iter(
-            [(k, s) for s, inner in raw.data.items() for k in inner]
+            ()
+            if self._scan is not None
+            else [(k, s) for s, inner in raw.data.items() for k in inner]
             if spec.namespaced
             else [(k, None) for k in raw.data]
         )
-        self._seen_all = not raw.data
+        self._seen_all = self._scan is not None or not raw.data
 
     def now(self) -> int:
         """Epoch ms; takes the chance to clean up a few entries."""
         now = self._clock.now()
-        if self.ttl.cleanup_size and (not self._seen_all or (self._queue and self._queue[0][0] <= now)):
+        if self._scan is not None:
+            self._accesses += 1
+            if self.ttl.cleanup_size and self._accesses % 16 == 0:
+                self.clean(now, 16 * self.ttl.cleanup_size)
+        elif self.ttl.cleanup_size and (not self._seen_all or (self._queue and self._queue[0][0] <= now)):
             self.clean(now, self.ttl.cleanup_size)
         return now
 
@@ -98,12 +118,14 @@ class TtlTable:
     def track(self, key: Any, space: Any, now: int) -> None:
         """See to it that the entry is looked at when its time has come."""
         item = (key, space)
-        if item not in self._queued:
+        if self._scan is None and item not in self._queued:
             self._queued.add(item)
             self._queue.append((now + self.ttl.millis, key, space))
 
     def clean(self, now: int, limit: int) -> int:
         """Look at up to `limit` entries whose time may have come; gives how many were removed."""
+        if self._scan is not None:
+            return sum(self._purge(key, space, now) is None for key, space in self._scan(limit))
         queue = self._queue
         removed = 0
         if not self._seen_all:

@@ -24,9 +24,14 @@ __all__ = ("execution_options",)
 
 
 def execution_options(
-    configuration: Configuration, clock: Clock, job_name: str | None, graph: StreamGraph, restore: str | None
+    configuration: Configuration,
+    clock: Clock,
+    job_name: str | None,
+    graph: StreamGraph,
+    restore: str | None,
+    batch: bool = False,
 ) -> ExecutionOptions:
-    """The options of a job over a graph, as the configuration stands now.
+    """The options of a job over a graph, as the configuration stands now. In batch mode no checkpoints are taken.
 
     Raises:
         ValidationException: options that contradict each other.
@@ -42,8 +47,10 @@ def execution_options(
         time_slice=value("pipeline.time-slice"),
         exactly_once=value("execution.checkpointing.mode") == "EXACTLY_ONCE",
         job_parameters=value("pipeline.global-job-parameters"),
-        restart=_restart(configuration),
-        checkpoints=_checkpoints(configuration, restore),
+        restart=_restart(configuration, batch),
+        checkpoints=CheckpointOptions() if batch else _checkpoints(configuration, restore),
+        backend=value("table.exec.state.backend") or value("state.backend.type"),
+        local_folder=value("state.backend.rocksdb.localdir"),
     )
 
 
@@ -88,6 +95,7 @@ def _checkpoints(configuration: Configuration, restore: str | None) -> Checkpoin
         settings=settings,
         storage=value("dir"),
         savepoints=value("savepoint-dir"),
+        incremental=value("incremental"),
         retained=value("num-retained"),
         retain_on_cancellation=retention == "RETAIN_ON_CANCELLATION",
         retain_on_failure=retention != "NO_EXTERNALIZED_CHECKPOINTS",
@@ -96,7 +104,7 @@ def _checkpoints(configuration: Configuration, restore: str | None) -> Checkpoin
     )
 
 
-def _restart(configuration: Configuration) -> Callable[[], RestartStrategy] | None:
+def _restart(configuration: Configuration, batch: bool) -> Callable[[], RestartStrategy] | None:
     """Flink's: none without checkpoints, exponential delay with them, or what the configuration says."""
     value = configuration.value
     match value("restart-strategy.type"):
@@ -114,7 +122,7 @@ def _restart(configuration: Configuration) -> Callable[[], RestartStrategy] | No
         case "exponential-delay":
             return _exponential(configuration)
         case None:
-            return None if _interval(configuration) is None else _exponential(configuration)
+            return None if batch or _interval(configuration) is None else _exponential(configuration)
     return None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -22,7 +21,6 @@ from streamline.state import (
     ValueState,
     ValueStateDescriptor,
 )
-from streamline.testing import VirtualClock
 
 
 class Average:
@@ -44,10 +42,9 @@ class Average:
 
 
 @pytest.fixture
-def state() -> Iterator[SubtaskState]:
-    yield SubtaskState(
-        key_groups=range(128), max_parallelism=128, clock=VirtualClock(0, autojump=False), wake_at=lambda t: None
-    )
+def state(fresh: Any) -> SubtaskState:
+    made: SubtaskState = fresh()
+    return made
 
 
 def handle(state: SubtaskState, descriptor: Any) -> Any:
@@ -220,6 +217,7 @@ def test_windows_have_their_own_and_merge(state: SubtaskState, kind: str) -> Non
     assert read("w1") == empty
     state.store.key = "other"
     assert read("w1") == ({100: 100} if kind == "map" else [100] if kind == "list" else 100)
+    state.maintain()
     assert set(state.store.table("w", StateSpec(kind=spec.kind, namespaced=True)).data) == {"w1"}
 
 

@@ -75,17 +75,36 @@ async def test_without_checkpoints_everything_is_committed_at_the_end() -> None:
     assert len(ledger.commits) == 1
 
 
-@pytest.mark.parametrize("stored", [True, False], ids=["directory", "memory"])
-@pytest.mark.parametrize("record", [1, 2, 14, 30])
+ROCKSDB = {"state.backend.type": "rocksdb"}
+PLACES: dict[str, dict[str, Any]] = {
+    "memory": {},
+    "directory": {"stored": True},
+    "memory, rocksdb": ROCKSDB,
+    "directory, rocksdb": {"stored": True, **ROCKSDB},
+    "directory, rocksdb, incremental": {"stored": True, **ROCKSDB, "execution.checkpointing.incremental": "true"},
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("record", [1, 14, 30])
 @pytest.mark.parametrize("where", ["numbers", "count", "ledger"])
-async def test_a_failure_and_a_restart(tmp_path: Path, stored: bool, record: int, where: str) -> None:
+async def test_a_failure_and_a_restart(tmp_path: Path, place: str, record: int, where: str) -> None:
     ledger = Ledger()
     fault = FailOnRecord(where, record)
-    configuration = options(tmp_path if stored else None)
-    async with no_leaks(), MiniJob(counting(ledger), configuration=configuration, faults=[fault]) as job:
+    configuration = dict(PLACES[place])
+    stored = configuration.pop("stored", False)
+    if configuration:
+        pytest.importorskip("rocksdict")
+        configuration["state.backend.rocksdb.localdir"] = str(tmp_path / "local")
+    configuration = options(tmp_path if stored else None, **configuration)
+    async with (
+        no_leaks(threads=True, files=True),
+        MiniJob(counting(ledger), configuration=configuration, faults=[fault]) as job,
+    ):
         await job.wait()
     assert fault.struck == 1
     assert sorted(ledger.committed) == expected(30)
+    assert not left_in(tmp_path / "local")
 
 
 @pytest.mark.parametrize("fault", [FailInSnapshot("count", 3), FailInCommit("ledger", 2), FailInSnapshot("ledger", 1)])
@@ -127,6 +146,10 @@ async def settled() -> None:
     """Let threads that write files come to an end: they take real time, of which the virtual clock knows nothing."""
     for _ in range(3):
         await asyncio.sleep(0.001)
+
+
+def left_in(folder: Path) -> list[Path]:
+    return list(folder.glob("*"))
 
 
 def whole(location: str) -> bool:
