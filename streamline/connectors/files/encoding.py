@@ -59,7 +59,7 @@ class RecordEncoder:
         )
         if isinstance(encoder, SerializationSchema):
             self._encode: Callable[[Any], Any] = encoder.serialize
-        elif callable(encoder) and not isinstance(encoder, type):
+        elif callable(encoder) and (encoder is str or not isinstance(encoder, type)):
             self._encode = encoder
         else:
             raise ValidationException(

@@ -79,8 +79,9 @@ class Listing:
             matches = glob.glob(path, recursive=True)
             if not matches and self._must_exist:
                 raise StreamlineError(f"no file matches {path!r} (in {os.getcwd()})")
+            above = _fixed(path)
             for match in matches:
-                if _is_hidden(os.path.basename(match)):
+                if any(map(_is_hidden, os.path.relpath(match, above).split(os.sep))):
                     continue
                 if os.path.isdir(match):
                     yield from _below(match)
@@ -88,6 +89,14 @@ class Listing:
                     yield match
         else:
             raise StreamlineError(f"there is no file or folder {path!r} (in {os.getcwd()})")
+
+
+def _fixed(path: str) -> str:
+    """The folders of a glob before the first that is a pattern."""
+    folder = os.path.dirname(path)
+    while glob.has_magic(folder):
+        folder = os.path.dirname(folder)
+    return folder or os.curdir
 
 
 def _is_hidden(name: str) -> bool:

@@ -61,7 +61,7 @@ class _File:
         unread: there may be more to read.
     """
 
-    __slots__ = ("chunk", "decoder", "file", "id", "paused", "position", "reported", "size", "unread")
+    __slots__ = ("chunk", "decoder", "file", "id", "paused", "position", "size", "unread")
 
     def __init__(self, id_: str, file: OpenFile, position: Position) -> None:
         self.id = id_
@@ -72,7 +72,6 @@ class _File:
         self.size = 0
         self.unread = not position.done
         self.paused = False
-        self.reported = False
 
 
 class FileReader(SourceReader[Any]):
@@ -179,15 +178,17 @@ class FileReader(SourceReader[Any]):
         while True:
             await sleep(self._ctx.clock, interval)
             at_rest = [f for f in self._files.values() if not f.unread and not f.position.done and f.chunk is None]
-            for f in await self._in_thread(partial(_grown, at_rest)):
+            for f in await self._in_thread(partial(_grown, at_rest)) or ():
                 f.unread = True
                 self._to_read.append(f)
             self._go_on.set()
 
-    async def _in_thread(self, function: Callable[[], R]) -> R:
-        def locked() -> R:
+    async def _in_thread(self, function: Callable[[], R]) -> R | None:
+        """Run what blocks; None where the reader has been closed meanwhile: nothing may be opened any more."""
+
+        def locked() -> R | None:
             with self._reading:
-                return function()
+                return None if self._closed else function()
 
         return await to_thread.run_sync(locked)
 
@@ -245,15 +246,16 @@ class FileReader(SourceReader[Any]):
         return not self._follow and all(f.position.done for f in self._files.values())
 
     def finished_splits(self) -> Iterable[str]:
-        ended = [f for f in self._files.values() if f.position.done and not f.reported]
-        for f in ended:
-            f.reported = True
-        return [f.id for f in ended]
+        ended = [f.id for f in self._files.values() if f.position.done]
+        for id_ in ended:
+            del self._files[id_]  # a split without a position has been read to its end
+        return ended
 
     def pause(self, splits: Sequence[str], resume: Sequence[str]) -> None:
         for names, paused in ((splits, True), (resume, False)):
             for name in names:
-                self._files[name].paused = paused
+                if name in self._files:
+                    self._files[name].paused = paused
         self._go_on.set()
         self._wake()
 
@@ -268,11 +270,12 @@ class FileReader(SourceReader[Any]):
     async def close(self) -> None:
         self._closed = True
         self._go_on.set()
-        await self._in_thread(self._close_files)
+        await to_thread.run_sync(self._close_files)
 
     def _close_files(self) -> None:
-        for f in self._files.values():
-            f.file.close()
+        with self._reading:
+            for f in self._files.values():
+                f.file.close()
 
 
 def _grown(files: Sequence[_File]) -> list[_File]:

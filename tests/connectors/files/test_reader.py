@@ -48,7 +48,9 @@ async def read_all(source: FileSource[Any], max_records: int = 1024) -> list[Any
 
 # -- whatever the cuts -----------------------------------------------------------------------------------------------
 
-LINES = st.lists(st.text(st.characters(blacklist_characters="\r\n", blacklist_categories=["Cs"]), max_size=30), max_size=40)
+LINES = st.lists(
+    st.text(st.characters(blacklist_characters="\r\n", blacklist_categories=["Cs"]), max_size=30), max_size=40
+)
 
 
 @given(LINES, st.booleans(), st.integers(1, 64), st.integers(1, 7))
@@ -234,7 +236,9 @@ def test_builders(tmp_path: Path) -> None:
     assert not built.bounded and built.discovery_interval == 2000
     built = FileSource.for_record_stream_format(schema, tmp_path).monitor_continuously(500).build()
     assert built.discovery_interval == 500
-    built = FileSource.for_record_stream_format(StreamFormat.text_line_format(), "a", "b").process_static_file_set().build()
+    built = (
+        FileSource.for_record_stream_format(StreamFormat.text_line_format(), "a", "b").process_static_file_set().build()
+    )
     assert built.bounded and built.output_type is str
 
 
