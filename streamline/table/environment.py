@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,6 +12,7 @@ import sqlglot.expressions as exp
 
 from streamline._core.changes import ChangelogMode, Row
 from streamline._core.config import Configuration
+from streamline._core.typeinfo import infer, to_data_type
 from streamline._core.types import Field
 from streamline.errors import TableException, ValidationException
 from streamline.table import build
@@ -23,7 +25,7 @@ from streamline.table.execution import Execution
 from streamline.table.expression import Expression
 from streamline.table.expressions import lit
 from streamline.table.insert import InsertTarget, insert_sink
-from streamline.table.logical import RowSchema
+from streamline.table.logical import RowSchema, Values
 from streamline.table.parse import parse_path, parse_query, parse_statement
 from streamline.table.parse.statements import Insert as InsertStatement
 from streamline.table.parse.statements import Query, Statement
@@ -143,6 +145,9 @@ class TableEnvironment:
         if not rows:
             raise ValidationException("from_elements needs at least one row")
         names = names or [f"_{i + 1}" for i in range(len(rows[0]))]
+        if types is None:
+            found = infer(map(tuple, rows))
+            types = None if found is None else [f.type.null() for f in to_data_type(found).fields]
         return self._values(rows, names, types)
 
     def from_values(self, *values: Any) -> Table:
@@ -181,7 +186,10 @@ class TableEnvironment:
                     node = Expression(node, "").cast(types[i]).ast
                 exprs.append(scope.bind(node))
             bound.append(exprs)
-        return Table(self, build.values(bound, list(names)))
+        rel = build.values(bound, list(names))
+        if types is not None and isinstance(rel, Values):
+            rel = replace(rel, schema=RowSchema.of(names, types))
+        return Table(self, rel)
 
     # -- SQL -----------------------------------------------------------------------------------------------------
 

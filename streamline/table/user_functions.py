@@ -5,7 +5,9 @@ Users see Python's own values; expressions and operators see the inner form. The
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from streamline._core import types as t
@@ -19,7 +21,7 @@ from streamline.table.expr.emitter import Emitter
 from streamline.table.expr.nodes import AggCall, Call, Expr, Literal
 from streamline.table.expr.registry import ScalarFunction, cast
 from streamline.table.logical import Correlate, Rel, RowSchema, TableFunctionCall
-from streamline.table.udf import UserFunction
+from streamline.table.udf import UserDefinedFunction, UserFunction
 
 __all__ = (
     "BoundAggregate",
@@ -86,7 +88,8 @@ class UserScalar(ScalarFunction):
     def __init__(self, user: UserFunction) -> None:
         self.name = user.name
         self.user = user
-        self.deterministic = user.deterministic
+        # A function with a life is called where it is opened, once for each row, and not wherever its result is used.
+        self.deterministic = user.deterministic and not isinstance(user.implementation, UserDefinedFunction)
         self.waits = user.kind == "async scalar"
 
     def bind(self, operands: Sequence[Expr], options: tuple[Any, ...] = ()) -> Expr:
@@ -160,6 +163,7 @@ class BoundAggregate:
 
     def __init__(self, user: UserFunction, types: Sequence[DataType], result: DataType) -> None:
         self.user = user
+        self._types, self._result = tuple(types), result
         function = user.implementation
         self.create_accumulator: Callable[[], Any] = function.create_accumulator
         self.accumulate = self._taking(function.accumulate, types)
@@ -170,6 +174,11 @@ class BoundAggregate:
         if merge is not None:
             self.merge = merge
         self.get_value = self._giving(result)
+
+    def copy_for_subtask(self) -> tuple[BoundAggregate, Any]:
+        """The same with a function object of its own."""
+        function = copy.copy(self.user.implementation)
+        return BoundAggregate(replace(self.user, implementation=function), self._types, self._result), function
 
     def _taking(self, method: Callable[..., Any], types: Sequence[DataType]) -> Callable[..., Any]:
         converters = _converters(types)
@@ -258,9 +267,15 @@ class BoundTableFunction:
 
     def __init__(self, user: UserFunction, types: Sequence[DataType]) -> None:
         self.user = user
+        self._types = tuple(types)
         self._converters = _converters(types)
         self._plain = not any(self._converters)
         self._read = _row_reader(user)
+
+    def copy_for_subtask(self) -> tuple[BoundTableFunction, Any]:
+        """The same with a function object of its own."""
+        function = copy.copy(self.user.implementation)
+        return BoundTableFunction(replace(self.user, implementation=function), self._types), function
 
     def __call__(self, *values: Any) -> list[Any]:
         arguments = values if self._plain else _outside(values, self._converters)

@@ -97,7 +97,7 @@ class OverWindow:
     def alias(self, alias: Expression | str) -> OverWindow:
         """The window's name."""
         name = alias.ast.name if isinstance(alias, Expression) else alias
-        return replace(self, name=name, start=self.start or UNBOUNDED_RANGE)
+        return replace(self, name=name, start=UNBOUNDED_RANGE if self.start is None else self.start)
 
     def as_(self, alias: Expression | str) -> OverWindow:
         """Another name of `alias`."""
