@@ -190,6 +190,10 @@ class WatermarkStrategy(Generic[T]):
         """A watermark right behind each record that advances it (SQL: 'scan.watermark.emit.strategy'='on-event')."""
         return self._but(emit_on_event=True)
 
+    def without_watermarks(self) -> WatermarkStrategy[T]:
+        """The same timestamps, and no watermark before the end of the input: what batch mode makes of a strategy."""
+        return self._but(generator=NoWatermarks, idle_timeout=None, emit_on_event=False, alignment_group=None)
+
     def __repr__(self) -> str:
         idle = f", idle after {self.idle_timeout} ms" if self.idle_timeout else ""
         return f"WatermarkStrategy({self.text}{idle})"

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final, final
 
 from streamline._core.copying import copy_value
+from streamline._core.elements import MAX_TIMESTAMP
 from streamline._operators.calls import Kinds
 from streamline._operators.failure import note_position, note_value
 from streamline._operators.function import FunctionOperator
@@ -19,20 +20,27 @@ _ABSENT: Final = object()
 _FIXED: Final = frozenset({int, float, str, bool, bytes, tuple, type(None)})
 
 
+#: Results in one batch.
+_RUN: Final = 1024
+
+
 @final
 class Reduce(FunctionOperator):
     """Combine every record with the running value of its key, and send the new value on.
 
     Changelog: none. State: the running value per key, for ever. Watermarks: passed on. Timestamps: a result has its
     record's. Order: kept. The first record of a key is sent on as it is.
+
+    With `final` (batch mode) only the last value of every key is sent, without a timestamp, when event time is closed.
     """
 
     name = "reduce"
     keyed = True
     state = {"reduce": StateSpec(copy=copy_value)}
 
-    def __init__(self, function: Any, selector: Callable[[Any], Any]) -> None:
+    def __init__(self, function: Any, selector: Callable[[Any], Any], final: bool = False) -> None:
         super().__init__(function, "reduce")
+        self._final = final
         self._keys = Keys(selector)
         self._kinds = Kinds()
         self._table: StateTable
@@ -71,4 +79,12 @@ class Reduce(FunctionOperator):
             i = note_position(e, values, rest)
             note_value(e, keys[i], "key")
             raise
-        await out.send(Batch(results, batch.timestamps))
+        if not self._final:
+            await out.send(Batch(results, batch.timestamps))
+
+    async def on_watermark(self, watermark: int, out: Output) -> int | None:
+        if self._final and watermark == MAX_TIMESTAMP:
+            values = list(self._table.data.values())
+            for start in range(0, len(values), _RUN):
+                await out.send(Batch(values[start : start + _RUN]))
+        return watermark

@@ -81,6 +81,17 @@ class RuntimeContext:
         """Processing time, epoch milliseconds."""
         return self._ctx.clock.now()
 
+    def add_accumulator(self, name: str, accumulator: Any) -> None:
+        """Refused.
+
+        Raises:
+            ValidationException: always.
+        """
+        raise ValidationException(
+            f"accumulators are not supported ({name!r}): count with get_metrics_group().counter(...) and read it by "
+            "JobClient.metrics()"
+        )
+
     # -- keyed state ---------------------------------------------------------------------------------------------
 
     def get_state(self, state_descriptor: Any) -> Any:

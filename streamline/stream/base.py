@@ -116,8 +116,14 @@ class StreamNode:
         return self
 
     def slot_sharing_group(self: S, slot_sharing_group: Any) -> S:
-        """No effect: there are no slots."""
-        return self
+        """Refused: there are no slots.
+
+        Raises:
+            ValidationException: always.
+        """
+        raise ValidationException(
+            "slot sharing groups are not supported: all subtasks of a job share one event loop; remove the call"
+        )
 
     def set_buffer_timeout(self: S, timeout_millis: int) -> S:
         """No effect: a record is never held back to fill a buffer."""

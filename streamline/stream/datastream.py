@@ -266,7 +266,10 @@ class DataStream(Stream, StreamNode, Generic[T]):
                 output_type=self._type,
                 event_time="ends" if watermark_strategy.text == "no watermarks" else "yes",
                 description=watermark_strategy.text,
-                options=(("strategy", watermark_strategy),),
+                options=(
+                    ("strategy", watermark_strategy),
+                    ("batch", lambda: AssignTimestamps(watermark_strategy.without_watermarks(), interval)),
+                ),
             )
         )
 
@@ -283,6 +286,30 @@ class DataStream(Stream, StreamNode, Generic[T]):
     def create_temporary_view(self, table_environment: TableBridge, path: str, *fields_or_schema: Any) -> None:
         """Register the records as a table: `table_environment.create_temporary_view(path, stream, …)`."""
         table_environment.create_temporary_view(path, self, *fields_or_schema)
+
+    # -- what there is not ---------------------------------------------------------------------------------------
+
+    def iterate(self, max_wait_time_millis: int | None = None) -> DataStream[T]:
+        """Refused: Flink has removed iterations in 2.0.
+
+        Raises:
+            ValidationException: always.
+        """
+        raise ValidationException(
+            "iterate is not supported (Flink has removed it in 2.0): send what has to come round again to a topic or a "
+            "ChannelSource that the job reads"
+        )
+
+    def cache(self) -> DataStream[T]:
+        """Refused: streams are not kept between jobs.
+
+        Raises:
+            ValidationException: always.
+        """
+        raise ValidationException(
+            "cached streams are not supported: collect the records with execute_and_collect() and begin the next job "
+            "with from_collection(), or write them to a file"
+        )
 
     # -- ends ----------------------------------------------------------------------------------------------------
 

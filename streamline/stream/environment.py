@@ -20,6 +20,7 @@ from streamline.abc import Source
 from streamline.connectors.memory import CollectionSource, FunctionSource, IterableSource
 from streamline.errors import StreamlineError, ValidationException
 from streamline.stream.base import Origin
+from streamline.stream.batch import as_batch, is_batch
 from streamline.stream.builders import Builders
 from streamline.stream.config import CheckpointConfig, CheckpointingMode, ExecutionConfig, RuntimeExecutionMode
 from streamline.stream.datastream import DataStream
@@ -136,6 +137,24 @@ class StreamExecutionEnvironment:
         if storage is not None:
             config.set_checkpoint_storage(storage)
         return self
+
+    def register_cached_file(self, file_path: str, name: str, executable: bool = False) -> None:
+        """Refused: functions run in this process and can open files by themselves.
+
+        Raises:
+            ValidationException: always.
+        """
+        raise ValidationException(
+            "cached files are not supported: functions run in this process; read the file in open()"
+        )
+
+    def register_slot_sharing_group(self, slot_sharing_group: Any) -> StreamExecutionEnvironment:
+        """Refused: there are no slots.
+
+        Raises:
+            ValidationException: always.
+        """
+        raise ValidationException("slot sharing groups and resource specs are not supported; remove the call")
 
     def get_checkpoint_config(self) -> CheckpointConfig:
         """Options of checkpoints, by method."""
@@ -313,12 +332,13 @@ class StreamExecutionEnvironment:
         if not roots:
             raise StreamlineError("No operators defined in streaming topology. Cannot execute.")
         graph = self.graph.above(roots)
-        options = execution_options(self.configuration, self.clock, job_name, graph, restore)
+        batch = is_batch(self.configuration.value("execution.runtime-mode"), graph)
+        options = execution_options(self.configuration, self.clock, job_name, graph, restore, batch)
         self._check_forwards(graph, options.parallelism)
         self._executed.update(graph.nodes)
         for node_id in graph.nodes:
             self._conversions.pop(node_id, None)
-        return await launch(graph, options)
+        return await launch(as_batch(graph) if batch else graph, options)
 
     def _check_forwards(self, graph: StreamGraph, default: int) -> None:
         for edge in graph.edges:

@@ -113,7 +113,15 @@ class KeyedStream(DataStream[T], Generic[T]):
 
     def _reduce(self, name: str, func: Any) -> DataStream[T]:
         selector = self._selector
-        return self._new(self._keyed(name, lambda: Reduce(func, selector), self._type))
+        batch: Callable[[], Operator] = lambda: Reduce(func, selector, final=True)  # noqa: E731
+        node = self._attach(
+            name,
+            lambda: Reduce(func, selector),
+            output_type=self._type,
+            key=(selector,),
+            options=(("batch", batch),),
+        )
+        return self._new(node)
 
     def sum(self, position_to_sum: int | str = 0) -> DataStream[T]:
         """The running sum of a field; the other fields are those of the key's first record.
