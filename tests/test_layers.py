@@ -51,7 +51,6 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
 #: Modules over 600 lines, each with the reason why it is not split.
 LARGE: dict[str, str] = {
     "abc": "the contract of operators, sources, sinks and tables, to be read as one page",
-    "functions": "one family that users import from one place, each class a few lines and its docstring",
     "state": "one family that users import from one place; descriptors, handles and time to live name one another",
     "table.logical": "every logical node, so that who writes a rule sees them all; each checks itself",
     "table.physical": "one method for each logical node, looked up in a table",
