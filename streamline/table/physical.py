@@ -677,8 +677,8 @@ class Planner:
             f"key: [{', '.join(names[c] for c in sink.primary_key)}], upsert key: {shown}. This can lead to "
             "non-deterministic results when multiple records with different upsert keys map to the same primary key. "
             "Please specify an ON CONFLICT clause to define how conflicts should be handled: ON CONFLICT DO "
-            "DEDUPLICATE (update to the latest record, state intensive, since we need to keep the entire history), or ON CONFLICT "
-            "DO ERROR (fail on conflict), or ON CONFLICT DO NOTHING (keep first record)."
+            "DEDUPLICATE (update to the latest record, state intensive, since we need to keep the entire history), or "
+            "ON CONFLICT DO ERROR (fail on conflict), or ON CONFLICT DO NOTHING (keep first record)."
         )
 
     def _check_sink(self, sink: L.Sink, node: Node) -> None:
