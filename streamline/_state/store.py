@@ -209,7 +209,12 @@ class CheckpointStore:
         return None
 
     async def next_id(self) -> int:
-        """A number above all that are there."""
+        """A number above all that are there. Asked before the first checkpoint of a run is begun.
+
+        Raises:
+            CheckpointException: the place cannot be read.
+        """
+        await self._learn()  # from now on there are folders without a manifest that are nobody's garbage
         return max((n for n, _ in await self.folders()), default=0) + 1
 
 

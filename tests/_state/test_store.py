@@ -103,6 +103,16 @@ async def test_only_the_retained_stay(root: str) -> None:
     assert await store.folders() == []
 
 
+async def test_what_is_being_written_while_another_one_completes_is_no_garbage(tmp_path: Path) -> None:
+    await write(CheckpointStore(str(tmp_path), "job"), 1, job="crashed", whole=False)
+    store = CheckpointStore(str(tmp_path), "job")
+    assert await store.next_id() == 2
+    await write(store, 2, whole=False)  # its parts are there, its manifest is not yet
+    await write(store, 3)
+    await store.tidy()
+    assert [n for n, _ in await store.folders()] == [2, 3]
+
+
 async def test_what_was_not_completed_does_not_count(root: str) -> None:
     """A crash after one subtask has written its part, in the very first epoch and later."""
     store = CheckpointStore(root, "job")
