@@ -21,6 +21,7 @@ _CONNECTORS: Final = {
     "blackhole": "streamline.connectors.blackhole:BlackholeFactory",
     "kafka": "streamline.connectors.kafka.table:KafkaTableFactory",
     "print": "streamline.connectors.print:PrintFactory",
+    "upsert-kafka": "streamline.connectors.kafka.upsert:UpsertKafkaTableFactory",
 }
 _FORMATS: Final = {
     "csv": "streamline.connectors.formats.csv:CsvFormatFactory",

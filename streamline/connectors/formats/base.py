@@ -100,6 +100,10 @@ class RowDecoder(Protocol):
         """One row for each value, fast. Any exception: decode them one by one to find the culprit."""
         ...
 
+    def empty(self) -> Any:
+        """A row whose fields are all NULL, for a record without a value."""
+        ...
+
     def decode_one(self, value: bytes) -> Any:
         """The row of one value, by all the rules; None for no row.
 

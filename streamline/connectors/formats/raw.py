@@ -90,6 +90,11 @@ class _RawDecoder:
     def decode(self, values: Sequence[bytes]) -> list[Any]:
         return list(map(self._row, values))
 
+    def empty(self) -> Any:
+        row = self._class()
+        row.value = None
+        return row
+
     def decode_one(self, value: bytes) -> Any:
         try:
             return self._row(value)

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
+import msgspec
 from aiokafka.structs import ConsumerRecord
 
+from streamline._core.changes import RowKind
 from streamline.abc import Counter
 from streamline.connectors.formats.base import DeserializationException, DeserializationSchema, RowDecoder
 
-__all__ = ("FullDecoder", "RecordDecoder", "RowsDecoder", "SkipCounts", "ValueDecoder", "place_of")
+_UPDATE: Final = RowKind.UPDATE_AFTER
+_DELETE: Final = RowKind.DELETE
+
+__all__ = ("Decoded", "FullDecoder", "RecordDecoder", "RowsDecoder", "SkipCounts", "ValueDecoder", "place_of")
 
 
 class SkipCounts:
@@ -21,14 +26,27 @@ class SkipCounts:
         self.tombstones: Final = tombstones
 
 
+class Decoded(msgspec.Struct, gc=False):
+    """What records became.
+
+    Attributes:
+        values: of the records that have one.
+        consumed: how many records they account for.
+        timestamps: of the values, epoch ms; None where there are none at all.
+        kinds: of the values; None: all INSERT.
+    """
+
+    values: list[Any]
+    consumed: int
+    timestamps: list[int | None] | None = None
+    kinds: list[RowKind] | None = None
+
+
 class RecordDecoder(Protocol):
     """Makes values of records."""
 
-    def decode(self, records: Sequence[ConsumerRecord], skipped: SkipCounts) -> tuple[list[Any], list[Any] | None, int]:
-        """Values, their timestamps (epoch ms; None: none at all), and how many of the records they account for.
-
-        Where a record is wrong, those before it are given out; it raises only if it is the first.
-        """
+    def decode(self, records: Sequence[ConsumerRecord], skipped: SkipCounts) -> Decoded:
+        """Values of records. Where one is wrong, those before it are given out; it raises only if it is the first."""
         ...
 
 
@@ -91,17 +109,17 @@ class ValueDecoder:
         #: A schema whose values are never None may have a faster way that raises whatever it likes.
         self._fast: Callable[[bytes], Any] | None = getattr(schema, "decode_fast", None)
 
-    def decode(self, records: Sequence[ConsumerRecord], skipped: SkipCounts) -> tuple[list[Any], list[Any] | None, int]:
+    def decode(self, records: Sequence[ConsumerRecord], skipped: SkipCounts) -> Decoded:
         if self._fast is not None:
             values = [r.value for r in records]
             if None not in values:
                 try:
-                    return list(map(self._fast, values)), _times(records), len(records)
+                    return Decoded(list(map(self._fast, values)), len(records), _times(records))
                 except Exception:  # the other way finds out which one it is and what is wrong with it
                     pass
         schema, way = self._schema, _OneByOne()
         way.run(records, lambda r: schema.deserialize(r.value), schema.ignore_parse_errors, skipped)
-        return way.values, _times(way.kept), way.consumed
+        return Decoded(way.values, way.consumed, _times(way.kept))
 
 
 class FullDecoder:
@@ -110,10 +128,10 @@ class FullDecoder:
     def __init__(self, function: Callable[[ConsumerRecord], Any]) -> None:
         self._function = function
 
-    def decode(self, records: Sequence[ConsumerRecord], skipped: SkipCounts) -> tuple[list[Any], list[Any] | None, int]:
+    def decode(self, records: Sequence[ConsumerRecord], skipped: SkipCounts) -> Decoded:
         way = _OneByOne()
         way.run(records, self._function, False, skipped, keep_tombstones=True)
-        return way.values, _times(way.kept), way.consumed
+        return Decoded(way.values, way.consumed, _times(way.kept))
 
 
 class RowsDecoder:
@@ -123,6 +141,7 @@ class RowsDecoder:
         value: decodes values.
         key: decodes keys, or None where no key column is asked for.
         fill: puts what comes from keys and metadata into rows: (rows, records, key rows).
+        upsert: a record without a value deletes its key; the others insert or update it.
     """
 
     def __init__(
@@ -130,12 +149,15 @@ class RowsDecoder:
         value: RowDecoder,
         key: RowDecoder | None = None,
         fill: Callable[[list[Any], Sequence[ConsumerRecord], Sequence[Any]], None] | None = None,
+        *,
+        upsert: bool = False,
     ) -> None:
         self._value = value
         self._key = key
         self._fill = fill
+        self._upsert = upsert
 
-    def decode(self, records: Sequence[ConsumerRecord], skipped: SkipCounts) -> tuple[list[Any], list[Any] | None, int]:
+    def decode(self, records: Sequence[ConsumerRecord], skipped: SkipCounts) -> Decoded:
         values = [r.value for r in records]
         if None not in values:
             try:
@@ -146,12 +168,18 @@ class RowsDecoder:
             else:
                 if self._fill is not None:
                     self._fill(rows, records, keys)
-                return rows, None, len(records)
+                return Decoded(rows, len(records), kinds=self._kinds(len(rows)))
         way = _OneByOne()
-        way.run(records, self._one, self._value.ignore_errors, skipped)
+        way.run(records, self._one, self._value.ignore_errors, skipped, keep_tombstones=self._upsert)
         if self._fill is not None:
             self._fill([row for row, _ in way.values], way.kept, [key for _, key in way.values])
-        return [row for row, _ in way.values], None, way.consumed
+        rows = [row for row, _ in way.values]
+        if not self._upsert:
+            return Decoded(rows, way.consumed)
+        return Decoded(rows, way.consumed, kinds=[_DELETE if r.value is None else _UPDATE for r in way.kept])
+
+    def _kinds(self, count: int) -> list[RowKind] | None:
+        return [_UPDATE] * count if self._upsert else None
 
     def _keys(self, records: Sequence[ConsumerRecord]) -> Sequence[Any]:
         if self._key is None:
@@ -160,7 +188,7 @@ class RowsDecoder:
         return [None if r.key is None else next(present) for r in records]
 
     def _one(self, record: ConsumerRecord) -> tuple[Any, Any] | None:
-        row = self._value.decode_one(record.value)
+        row = self._value.empty() if record.value is None else self._value.decode_one(record.value)
         if row is None:
             return None
         key = self._key.decode_one(record.key) if self._key is not None and record.key is not None else None

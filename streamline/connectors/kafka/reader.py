@@ -21,7 +21,7 @@ from aiokafka.structs import ConsumerRecord, OffsetAndMetadata, TopicPartition
 from streamline._core.time import sleep, yield_now
 from streamline.abc import SourceContext, SourceReader, Split, SplitBatch
 from streamline.connectors.kafka.client import FETCH_WAIT_MS, new_consumer, start, stop
-from streamline.connectors.kafka.decoding import RecordDecoder, SkipCounts
+from streamline.connectors.kafka.decoding import Decoded, RecordDecoder, SkipCounts
 from streamline.connectors.kafka.errors import KafkaException, KafkaOffsetLostError, explained
 from streamline.connectors.kafka.offsets import KafkaOffsetsInitializer
 from streamline.connectors.kafka.properties import number_property
@@ -331,21 +331,22 @@ class KafkaReader(SourceReader[Any]):
                 ready.append(p)
                 passed += 1
                 continue
-            values, timestamps = self._next(p, max_records)
+            got = self._next(p, max_records)
             if p.chunks:
                 ready.append(p)
             if p.has_room:
                 self._room.set()
-            if values:
-                return SplitBatch(p.id, values, timestamps)
+            if got.values:
+                return SplitBatch(p.id, got.values, got.timestamps, got.kinds)
         self._hungry = True
         return None
 
-    def _next(self, p: _Partition, max_records: int) -> tuple[list[Any], list[Any] | None]:
+    def _next(self, p: _Partition, max_records: int) -> Decoded:
         """Values of the next records of a partition; its position moves behind them."""
         records, behind, size = p.chunks[0]
         some = records if len(records) <= max_records else records[:max_records]
-        values, timestamps, consumed = self._decoder.decode(some, self._skipped)
+        got = self._decoder.decode(some, self._skipped)
+        consumed = got.consumed
         p.waiting -= consumed
         if consumed == len(records):
             p.chunks.popleft()
@@ -354,7 +355,7 @@ class KafkaReader(SourceReader[Any]):
         else:
             p.chunks[0] = records[consumed:], behind, size
             p.position = records[consumed].offset
-        return values, timestamps
+        return got
 
     @property
     def finished(self) -> bool:

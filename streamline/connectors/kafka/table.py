@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from streamline._core.types import Field
-from streamline.abc import TableContext, TableFactory, TableScan, TableSink
+from streamline.abc import TableColumn, TableContext, TableFactory, TableScan, TableSink
 from streamline.connectors.formats.base import RowDecoder, RowEncoder
 from streamline.connectors.kafka.decoding import RowsDecoder
 from streamline.connectors.kafka.metadata import reader_of, writable
@@ -18,7 +18,7 @@ from streamline.connectors.kafka.table_options import KafkaTableOptions, offsets
 from streamline.connectors.kafka.table_options import option as o
 from streamline.errors import ValidationException
 
-__all__ = ("KafkaTableFactory",)
+__all__ = ("KafkaTableFactory", "extra_columns", "stopping", "written_metadata")
 
 
 class KafkaTableFactory(TableFactory):
@@ -29,7 +29,6 @@ class KafkaTableFactory(TableFactory):
     # -- reading -------------------------------------------------------------------------------------------------
 
     def scan(self, table: TableContext, columns: Sequence[str]) -> TableScan:
-        name = ".".join(table.path)
         options = KafkaTableOptions(self.identifier, table, "scan")
         options.check_source()
         key_fields, value_fields = options.key_fields, options.value_fields
@@ -41,34 +40,29 @@ class KafkaTableFactory(TableFactory):
         metadata = [c for c in wanted if c.metadata_key is not None]
         extras = [f"e{i}" for i in range(len(from_key) + len(metadata))]
         value = options.value_format.decoder(options.value_options, from_value, extras)
-        sources = dict(value.sources)
-        namespace = dict(value.namespace)
         key: RowDecoder | None = None
-        fills: list[tuple[str, str, Mapping[str, Any]]] = []  # attribute, source, what its names stand for
+        inner: list[Field] = []
         if from_key:
             assert options.key_format is not None
             inner = [Field(options.without_prefix(f.name), f.type) for f in from_key]
             key = options.key_format.decoder(options.key_options, inner)
-            for f, i in zip(from_key, inner):
-                read = key.sources[i.name].replace("r.", "key.", 1)
-                fills.append((extras[len(fills)], f"(None if key is None else {read})", key.namespace))
-                sources[f.name] = f"r.{fills[-1][0]}"
-        for c in metadata:
-            reader = reader_of(c, name, table.time_zone)
-            fills.append((extras[len(fills)], reader.source, reader.namespace))
-            sources[c.name] = f"r.{fills[-1][0]}"
+        fills, sources = extra_columns(table, from_key, inner, key, metadata, extras)
+        found = {**value.sources, **sources}
         source = KafkaSource[Any](
             **options.topics,
             group_id=options.group,
             starting_offsets=self._starting(options),
-            bounded=self._stopping(options),
+            bounded=stopping(options),
             partition_discovery_interval=options.get(o.DISCOVERY),
             on_offset_lost=options.get(o.ON_OFFSET_LOST),
             properties=options.properties,
             _decoder=RowsDecoder(value, key, fill_loop(fills, key is not None)),
         )
         return TableScan(
-            source, {c: sources[c] for c in columns}, namespace, parallelism=options.get(o.SCAN_PARALLELISM)
+            source,
+            {c: found[c] for c in columns},
+            dict(value.namespace),
+            parallelism=options.get(o.SCAN_PARALLELISM),
         )
 
     def _starting(self, options: KafkaTableOptions) -> KafkaOffsetsInitializer:
@@ -90,33 +84,14 @@ class KafkaTableFactory(TableFactory):
                 "Expected one of: [earliest, latest, none]"
             ) from None
 
-    def _stopping(self, options: KafkaTableOptions) -> KafkaOffsetsInitializer | None:
-        match options.get(o.BOUNDED_MODE):
-            case "latest-offset":
-                return KafkaOffsetsInitializer.latest()
-            case "group-offsets":
-                return KafkaOffsetsInitializer.committed_offsets()
-            case "timestamp":
-                return KafkaOffsetsInitializer.timestamp(options.get(o.BOUNDED_TIMESTAMP))
-            case "specific-offsets":
-                return KafkaOffsetsInitializer.offsets(offsets_option(options, o.BOUNDED_OFFSETS))
-        return None
-
     # -- writing -------------------------------------------------------------------------------------------------
 
     def sink(self, table: TableContext) -> TableSink:
-        name = ".".join(table.path)
         options = KafkaTableOptions(self.identifier, table, "sink")
         options.check_sink()
         taken = [c for c in table.columns if not c.virtual]
         at = {c.name: i for i, c in enumerate(taken)}
-        topic_is_open = options.sink_topic is None
-        metadata = {writable(c, name, topic_is_open): at[c.name] for c in taken if c.metadata_key is not None}
-        if topic_is_open and "topic" not in metadata:
-            raise ValidationException(
-                "The sink has several topics, or a pattern: declare the metadata column `topic` to say where each "
-                "row goes."
-            )
+        metadata = written_metadata(table, options)
         value = options.value_format.encoder(options.value_options, options.value_fields)
         key: RowEncoder | None = None
         if options.key_format is not None:
@@ -145,3 +120,70 @@ class KafkaTableFactory(TableFactory):
         if plain:
             return TableSink(sink, value.template, value.namespace, parallelism=parallelism)
         return TableSink(sink, parallelism=parallelism)
+
+
+# -- what the connectors over topics have in common ----------------------------------------------------------------
+
+
+def extra_columns(
+    table: TableContext,
+    key_fields: Sequence[Field],
+    inner: Sequence[Field],
+    key: RowDecoder | None,
+    metadata: Sequence[TableColumn],
+    extras: Sequence[str],
+) -> tuple[list[tuple[str, str, Mapping[str, Any]]], dict[str, str]]:
+    """How columns of the key and of metadata get into attributes of the rows, and how they are read from there.
+
+    Args:
+        table: the table.
+        key_fields, inner: columns that come from the key, by their names in the table and in the key.
+        key: decodes the key.
+        metadata: metadata columns.
+        extras: the attributes.
+
+    Raises:
+        ValidationException: there is no such metadata, or not of that type.
+    """
+    fills: list[tuple[str, str, Mapping[str, Any]]] = []
+    sources: dict[str, str] = {}
+    for f, i in zip(key_fields, inner):
+        assert key is not None
+        read = key.sources[i.name].replace("r.", "key.", 1)
+        fills.append((extras[len(fills)], f"(None if key is None else {read})", key.namespace))
+        sources[f.name] = f"r.{fills[-1][0]}"
+    for c in metadata:
+        reader = reader_of(c, ".".join(table.path), table.time_zone)
+        fills.append((extras[len(fills)], reader.source, reader.namespace))
+        sources[c.name] = f"r.{fills[-1][0]}"
+    return fills, sources
+
+
+def stopping(options: KafkaTableOptions) -> KafkaOffsetsInitializer | None:
+    """Where reading ends, by `scan.bounded.mode`."""
+    match options.get(o.BOUNDED_MODE):
+        case "latest-offset":
+            return KafkaOffsetsInitializer.latest()
+        case "group-offsets":
+            return KafkaOffsetsInitializer.committed_offsets()
+        case "timestamp":
+            return KafkaOffsetsInitializer.timestamp(options.get(o.BOUNDED_TIMESTAMP))
+        case "specific-offsets":
+            return KafkaOffsetsInitializer.offsets(offsets_option(options, o.BOUNDED_OFFSETS))
+    return None
+
+
+def written_metadata(table: TableContext, options: KafkaTableOptions) -> dict[str, int]:
+    """The metadata that rows set, by key, with the positions of their columns.
+
+    Raises:
+        ValidationException: a column sets what cannot be set, or none says the topic where there are several.
+    """
+    topic_is_open = options.sink_topic is None
+    name, taken = ".".join(table.path), [c for c in table.columns if not c.virtual]
+    found = {writable(c, name, topic_is_open): i for i, c in enumerate(taken) if c.metadata_key is not None}
+    if topic_is_open and "topic" not in found:
+        raise ValidationException(
+            "The sink has several topics, or a pattern: declare the metadata column `topic` to say where each row goes."
+        )
+    return found

@@ -57,12 +57,21 @@ class option:
     #: Ours: what to do where a transaction that a checkpoint covers was aborted by its timeout.
     ON_TRANSACTION_LOST: Final = choice("sink.on-transaction-lost", ("fail", "skip"), "fail")
     SINK_PARALLELISM: Final = integer("sink.parallelism")
+    BUFFER_ROWS: Final = integer("sink.buffer-flush.max-rows", 0)
+    BUFFER_INTERVAL: Final = duration("sink.buffer-flush.interval", 0)
 
 
 _o = option
 _REQUIRED: Final[tuple[Option[Any], ...]] = (_o.BOOTSTRAP,)
+_BUFFER: Final = (_o.BUFFER_ROWS, _o.BUFFER_INTERVAL)
 _OPTIONAL: Final[tuple[Option[Any], ...]] = tuple(
-    v for k, v in vars(option).items() if isinstance(v, Option) and k != "BOOTSTRAP"
+    v for v in vars(option).values() if isinstance(v, Option) and v not in (*_REQUIRED, *_BUFFER)
+)
+_UPSERT_REQUIRED: Final[tuple[Option[Any], ...]] = (_o.BOOTSTRAP, _o.KEY_FORMAT, _o.VALUE_FORMAT)
+#: A changelog is read from its beginning, and its key is the primary key.
+_UPSERT_OPTIONAL: Final[tuple[Option[Any], ...]] = (
+    *_BUFFER,
+    *(o for o in _OPTIONAL if not o.key.startswith("scan.startup.") and o not in (_o.FORMAT, _o.KEY_FIELDS)),
 )
 
 
@@ -73,18 +82,24 @@ class KafkaTableOptions:
         identifier: the connector's name.
         table: the table.
         direction: "scan" or "sink", for messages.
+        upsert: the table is a changelog by its primary key.
 
     Raises:
         ValidationException: something is missing, not known, or does not fit.
     """
 
-    def __init__(self, identifier: str, table: TableContext, direction: str) -> None:
+    def __init__(self, identifier: str, table: TableContext, direction: str, upsert: bool = False) -> None:
         self._table = table
+        self._upsert = upsert
         self._options = Options(
-            identifier, table.options, required=_REQUIRED, optional=_OPTIONAL, prefixes=("properties.",)
+            identifier,
+            table.options,
+            required=_UPSERT_REQUIRED if upsert else _REQUIRED,
+            optional=_UPSERT_OPTIONAL if upsert else _OPTIONAL,
+            prefixes=("properties.",),
         )
         get = self._options.get
-        value_name, value_prefix = get(_o.FORMAT), ""
+        value_name, value_prefix = None if upsert else get(_o.FORMAT), ""
         if value_name is None:
             value_name, value_prefix = get(_o.VALUE_FORMAT), "value."
         if value_name is None:
@@ -98,7 +113,13 @@ class KafkaTableOptions:
             self._options if self.key_format is None else self._format_options(self.key_format, "key.")
         )
         self._options.validate()
-        if table.primary_key:
+        if upsert and not table.primary_key:
+            raise ValidationException(
+                "'upsert-kafka' tables require to define a PRIMARY KEY constraint. The PRIMARY KEY specifies which "
+                "columns should be read from or write to the Kafka message key. The PRIMARY KEY also defines records "
+                "in the 'upsert-kafka' table should update or delete on which keys."
+            )
+        if table.primary_key and not upsert:
             raise ValidationException(
                 f"The Kafka table '{'.'.join(table.path)}' with '{value_name}' format doesn't support defining PRIMARY "
                 "KEY constraint on the table, because it can't guarantee the semantic of primary key."
@@ -122,7 +143,7 @@ class KafkaTableOptions:
     @cached_property
     def key_fields(self) -> list[Field]:
         """The columns of the key, in the order of `key.fields`."""
-        names = self.get(_o.KEY_FIELDS) or []
+        names = list(self._table.primary_key) if self._upsert else self.get(_o.KEY_FIELDS) or []
         if self.key_format is None:
             if names:
                 raise ValidationException(
@@ -230,6 +251,17 @@ class KafkaTableOptions:
             raise ValidationException(
                 "sink.transactional-id-prefix must be specified when using DeliveryGuarantee.EXACTLY_ONCE."
             )
+
+    @property
+    def buffer(self) -> tuple[int, int]:
+        """How many keys are held back, and for how many milliseconds; zeros for none."""
+        rows, interval = self.get(_o.BUFFER_ROWS), self.get(_o.BUFFER_INTERVAL)
+        if (rows > 0) != (interval > 0) or rows < 0:
+            raise ValidationException(
+                "'sink.buffer-flush.max-rows' and 'sink.buffer-flush.interval' must be set to be greater than zero "
+                "together to enable sink buffer flushing."
+            )
+        return rows, interval
 
     @property
     def partitioner(self) -> KafkaPartitioner | None:

@@ -55,6 +55,10 @@ class CsvRowDecoder:
             raise ValueError("an open quote has joined records")
         return rows
 
+    def empty(self) -> Any:
+        """A row of NULLs; see `RowDecoder.empty`."""
+        return self.row_class()
+
     def decode_one(self, value: bytes) -> Any:
         """The row of one value; see `RowDecoder.decode_one`."""
         try:

@@ -55,6 +55,10 @@ class JsonRowDecoder:
             self._convert(rows)
         return rows
 
+    def empty(self) -> Any:
+        """A row of NULLs; see `RowDecoder.empty`."""
+        return self.row_class(*[None] * len(self.sources))
+
     def decode_one(self, value: bytes) -> Any:
         """The row of one value; see `RowDecoder.decode_one`."""
         try:
