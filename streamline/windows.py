@@ -16,6 +16,7 @@ from streamline._operators.window.assign import (
     TumblingProcessingTimeWindows,
     WindowAssigner,
     WindowAssignerContext,
+    WindowStagger,
 )
 from streamline._operators.window.evict import (
     CountEvictor,
@@ -77,4 +78,5 @@ __all__ = (
     "Window",
     "WindowAssigner",
     "WindowAssignerContext",
+    "WindowStagger",
 )

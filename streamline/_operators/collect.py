@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import Any, final
+from collections.abc import Callable
+from typing import Any, Final, final
 
-from streamline.abc import Batch, Operator, Output
+from streamline.abc import Barrier, Batch, Operator, OperatorContext, Output, StateSpec
 
 __all__ = ("Collect", "Handover")
 
 #: Records that wait for the reader at most.
-_CAPACITY = 1024
+_CAPACITY: Final = 1024
+_STATE: Final = StateSpec()
 
 
 class Handover:
@@ -23,19 +25,25 @@ class Handover:
         self._room: asyncio.Future[None] | None = None
         self._data: asyncio.Future[None] | None = None
         self.closed = False
+        #: Records handed over so far, in all attempts of the job.
+        self.given = 0
 
-    async def put(self, values: Any) -> None:
-        """Give results; waits while the reader has more than enough."""
+    async def room(self) -> None:
+        """Wait while the reader has more than enough."""
         while self._records >= _CAPACITY and not self.closed:
             self._room = asyncio.get_running_loop().create_future()
             try:
                 await self._room
             finally:
                 self._room = None
-        if self.closed:
+
+    def put(self, values: Any) -> None:
+        """Give results."""
+        if self.closed or not values:
             return
         self._batches.append(values)
         self._records += len(values)
+        self.given += len(values)
         self.wake()
 
     def take(self) -> Any:
@@ -71,12 +79,55 @@ class Handover:
 
 @final
 class Collect(Operator):
-    """Hands every record to the program that reads the results."""
+    """Hands every record to the program that reads the results.
+
+    Exactly once (with checkpoints, unless they are at-least-once): a record is handed over when the checkpoint behind
+    it is complete, so that a restart shows none twice. State: what was not handed over, and the number of its first.
+    """
 
     name = "collect"
 
-    def __init__(self, handover: Handover) -> None:
+    def __init__(self, handover: Handover, exactly_once: Callable[[], bool] = lambda: True) -> None:
         self._handover = handover
+        self._may_hold = exactly_once
+        self._holds = False
+        #: Records that wait for a checkpoint, and the number of the first of them.
+        self._held: list[Any] = []
+        self._first = 0
+        #: By checkpoint: how many records lie before its barrier.
+        self._barriers: dict[int, int] = {}
+        self._state: list[Any] = []
+
+    async def open(self, ctx: OperatorContext) -> None:
+        self._holds = ctx.checkpointing and self._may_hold()
+        if not self._holds:
+            return
+        self._state = ctx.operator_store.list_state("results", _STATE)
+        if self._state:
+            # The checkpoint that was restored is complete, so its records may go; those that had gone stay away.
+            first, *held = self._state
+            self._state.clear()
+            self._handover.given = max(self._handover.given, first)
+            self._handover.put(held[max(0, self._handover.given - first) :])
+            self._first = first + len(held)
 
     async def on_batch(self, batch: Batch, out: Output) -> None:
-        await self._handover.put(batch.values)
+        if self._holds:
+            self._held += batch.values
+        else:
+            self._handover.put(batch.values)
+        await self._handover.room()
+
+    async def on_barrier(self, barrier: Barrier, out: Output) -> None:
+        if self._holds:
+            self._barriers[barrier.checkpoint_id] = self._first + len(self._held)
+            self._state[:] = [self._first, *self._held]
+
+    async def on_checkpoint_complete(self, checkpoint_id: int) -> None:
+        complete = [n for n in self._barriers if n <= checkpoint_id]
+        for n in complete:
+            until = self._barriers.pop(n) - self._first
+            if until > 0:
+                self._handover.put(self._held[:until])
+                self._held = self._held[until:]
+                self._first += until

@@ -355,15 +355,16 @@ class DataStream(Stream, StreamNode, Generic[T]):
         """Run the job, and read this stream's records as they come.
 
         Other sinks that wait to be executed run in the same job. The results are an async iterator and an async context
-        manager; leaving it cancels the job.
+        manager; leaving it cancels the job. With checkpointing a record comes out when a checkpoint is complete behind
+        it, so that no restart gives it twice; at-least-once mode does not wait.
 
         Args:
             job_execution_name: the job's name.
             limit: end after so many records.
             restore: as in `execute`.
         """
-        handover = Handover()
-        node = self._attach("collect", lambda: Collect(handover), kind="sink", non_parallel=True)
+        handover, exactly_once = Handover(), self._env.exactly_once
+        node = self._attach("collect", lambda: Collect(handover, exactly_once), kind="sink", non_parallel=True)
         return CollectedResults(self._env.collecting(node.id, job_execution_name, restore), handover, limit)
 
 

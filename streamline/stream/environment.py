@@ -6,6 +6,7 @@ import asyncio
 import warnings
 import weakref
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from types import TracebackType
 from typing import Any
 
 from streamline._channel.partition import Forward, PartitionSpec
@@ -26,6 +27,7 @@ from streamline.stream.config import CheckpointConfig, CheckpointingMode, Execut
 from streamline.stream.datastream import DataStream
 from streamline.stream.job_client import JobClient
 from streamline.stream.options import execution_options
+from streamline.stream.plan import execution_plan
 
 __all__ = ("StreamExecutionEnvironment",)
 
@@ -51,6 +53,8 @@ class StreamExecutionEnvironment:
         #: Conversions of tables that have not run yet: what they were, by node.
         self._conversions: dict[int, str] = {}
         self._forwards: list[PartitionSpec] = []
+        #: Jobs that may still run.
+        self._jobs: weakref.WeakSet[Job] = weakref.WeakSet()
         weakref.finalize(self, _warn_of_conversions, self._conversions)
 
     @staticmethod
@@ -160,6 +164,24 @@ class StreamExecutionEnvironment:
         """Options of checkpoints, by method."""
         return CheckpointConfig(self.configuration)
 
+    def get_checkpointing_mode(self) -> CheckpointingMode:
+        """Exactly once or at least once."""
+        return self.get_checkpoint_config().get_checkpointing_mode()
+
+    def is_unaligned_checkpoints_enabled(self) -> bool:
+        """Whether barriers may overtake records."""
+        return self.get_checkpoint_config().is_unaligned_checkpoints_enabled()
+
+    def set_default_savepoint_directory(self, directory: str) -> StreamExecutionEnvironment:
+        """Where savepoints lie that are triggered without a directory."""
+        self.configuration.set("execution.checkpointing.savepoint-dir", directory)
+        return self
+
+    def get_default_savepoint_directory(self) -> str | None:
+        """Where savepoints lie that are triggered without a directory."""
+        found = self.configuration.value("execution.checkpointing.savepoint-dir")
+        return None if found is None else str(found)
+
     def get_checkpoint_interval(self) -> int:
         """Milliseconds, -1 where none are taken."""
         return self.get_checkpoint_config().get_checkpoint_interval()
@@ -169,6 +191,12 @@ class StreamExecutionEnvironment:
         """Gives the milliseconds between periodic watermarks, as set when the job starts."""
         configuration = self.configuration
         return lambda: int(configuration.value("pipeline.auto-watermark-interval"))
+
+    @property
+    def exactly_once(self) -> Callable[[], bool]:
+        """Tells whether checkpoints are exactly-once, as set when the job starts."""
+        configuration = self.configuration
+        return lambda: configuration.value("execution.checkpointing.mode") == "EXACTLY_ONCE"
 
     # -- sources -----------------------------------------------------------------------------------------------------
 
@@ -338,7 +366,9 @@ class StreamExecutionEnvironment:
         self._executed.update(graph.nodes)
         for node_id in graph.nodes:
             self._conversions.pop(node_id, None)
-        return await launch(as_batch(graph) if batch else graph, options)
+        job = await launch(as_batch(graph) if batch else graph, options)
+        self._jobs.add(job)
+        return job
 
     def _check_forwards(self, graph: StreamGraph, default: int) -> None:
         for edge in graph.edges:
@@ -351,8 +381,22 @@ class StreamExecutionEnvironment:
                         f"subtasks, {target.name!r} has {widths[1]}. Use rebalance() or rescale()"
                     )
 
-    def close(self) -> None:
-        """Nothing to release: jobs end by themselves or by cancelling them."""
+    def get_execution_plan(self) -> str:
+        """The graph that the next `execute` would run, as JSON: nodes with name, parallelism and inputs."""
+        return execution_plan(self.graph.above(self._pending()), self.get_parallelism())
+
+    async def close(self) -> None:
+        """Cancel the jobs of this environment that still run; returns when nothing of them is left."""
+        for job in list(self._jobs):
+            await job.cancel()
+
+    async def __aenter__(self) -> StreamExecutionEnvironment:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
 
     def __repr__(self) -> str:
         return f"<StreamExecutionEnvironment of {len(self.graph.nodes)} operators>"

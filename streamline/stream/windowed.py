@@ -15,6 +15,7 @@ from streamline._operators.window.assign import (
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
     WindowAssigner,
+    WindowStagger,
 )
 from streamline._operators.window.call import Shape, WindowCall
 from streamline._operators.window.evict import CountEvictor, Evictor
@@ -247,6 +248,7 @@ def _is_simple(plan: WindowPlan) -> bool:
         and plan.evictor is None
         and plan.lateness == 0
         and assigner.size % assigner.slide == 0  # type: ignore[attr-defined]
+        and assigner.stagger is WindowStagger.ALIGNED  # type: ignore[attr-defined]
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import warnings
 from typing import Any
 
@@ -21,6 +22,7 @@ from streamline import (
     ValidationException,
     WatermarkStrategy,
 )
+from streamline.connectors.generator import DataGeneratorSource
 from streamline.functions import MapFunction, RuntimeContext, SourceFunction
 from streamline.testing import Quiet, ScriptedSource, VirtualClock, settle
 from streamline.windows import TumblingEventTimeWindows, TumblingProcessingTimeWindows
@@ -429,3 +431,58 @@ async def test_the_watermark_interval_in_force_is_that_at_execution(virtual_cloc
 
     async with stream.key_by(lambda v: v).process(Fired()).execute_and_collect(limit=1) as it:
         assert [x async for x in it] == [7000]
+
+
+async def test_with_checkpoints_collected_records_come_once_and_when_they_are_safe(virtual_clock: VirtualClock) -> None:
+    failed = []
+
+    def fail_once(value: int) -> int:
+        if value == 25 and not failed:
+            failed.append(virtual_clock.now())
+            raise OSError("once")
+        return value
+
+    def collected(mode: str) -> Any:
+        env = StreamExecutionEnvironment(
+            Configuration(
+                {
+                    "execution.checkpointing.interval": "1 s",
+                    "execution.checkpointing.mode": mode,
+                    "restart-strategy.type": "fixed-delay",
+                }
+            )
+        )
+        source = DataGeneratorSource(lambda n: n, count=40, rate_per_second=10)
+        return env.from_source(source, name="made").map(fail_once).execute_and_collect()
+
+    assert [x async for x in collected("EXACTLY_ONCE")] == list(range(40))
+    failed.clear()
+    again = [x async for x in collected("AT_LEAST_ONCE")]
+    assert len(again) > 40 and set(again) == set(range(40))
+    failed.append(0)
+    started = virtual_clock.now()
+    async with collected("EXACTLY_ONCE") as results:
+        assert await anext(results) == 0
+        assert virtual_clock.now() - started >= 1000
+
+
+async def test_an_environment_as_context_manager_ends_its_jobs(virtual_clock: VirtualClock) -> None:
+    async with environment() as env:
+        env.from_source(ScriptedSource([1], ends=False)).map(lambda v: v)
+        client = await env.execute_async()
+        await settle()
+        assert await client.get_job_status() is JobStatus.RUNNING
+    assert await client.get_job_status() is JobStatus.CANCELED
+
+
+def test_the_execution_plan_is_json() -> None:
+    env = environment().set_parallelism(2)
+    env.from_elements(1).map(lambda v: v).name("same").key_by(lambda v: v).reduce(lambda a, b: a).print()
+    nodes = json.loads(env.get_execution_plan())["nodes"]
+    assert [(n["type"], n["pact"], n["parallelism"]) for n in nodes] == [
+        ("collection", "Data Source", 1),
+        ("same", "Operator", 2),
+        ("reduce", "Operator", 2),
+        ("print", "Data Sink", 2),
+    ]
+    assert [p["ship_strategy"] for n in nodes for p in n.get("predecessors", ())] == ["FORWARD", "HASH", "FORWARD"]

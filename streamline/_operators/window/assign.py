@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
+from enum import Enum
 from typing import Any, Generic, Protocol, TypeVar
 
 from streamline._core.time import Duration, to_millis
@@ -25,6 +27,7 @@ __all__ = (
     "TumblingProcessingTimeWindows",
     "WindowAssigner",
     "WindowAssignerContext",
+    "WindowStagger",
 )
 
 T = TypeVar("T")
@@ -77,10 +80,29 @@ def timestamp_of(timestamp: int | None) -> int:
     return timestamp
 
 
+class WindowStagger(Enum):
+    """Whether the windows of all subtasks end together (so that all results come at once) or each at its own time."""
+
+    #: Together.
+    ALIGNED = "ALIGNED"
+    #: Each subtask's are moved by a random part of the size.
+    RANDOM = "RANDOM"
+    #: Each subtask's begin with its first record, by processing time.
+    NATURAL = "NATURAL"
+
+    def offset(self, now: int, size: int) -> int:
+        """By how much a subtask moves its windows, decided at processing time `now` (ms)."""
+        if self is WindowStagger.RANDOM:
+            return random.randrange(size)
+        return now % size if self is WindowStagger.NATURAL else 0
+
+
 class _Aligned(WindowAssigner[Any, TimeWindow]):
     """Windows of one size at regular distances: what tumbling and sliding windows have in common."""
 
     event_time = True
+    #: Tumbling windows only; decided with a subtask's first record.
+    stagger = WindowStagger.ALIGNED
 
     def __init__(self, size: int, slide: int, offset: int) -> None:
         name = type(self).__name__
@@ -97,6 +119,9 @@ class _Aligned(WindowAssigner[Any, TimeWindow]):
     ) -> Collection[TimeWindow]:
         t = timestamp_of(timestamp) if self.event_time else context.get_current_processing_time()
         size, slide = self.size, self.slide
+        if self.stagger is not WindowStagger.ALIGNED:
+            moved = self.stagger.offset(context.get_current_processing_time(), size)
+            self.offset, self.stagger = (self.offset + moved) % size, WindowStagger.ALIGNED
         start = t - (t - self.offset) % slide
         if size == slide:
             return (TimeWindow(start, start + size),)
@@ -118,17 +143,22 @@ class TumblingEventTimeWindows(_Aligned):
     """Windows of one size, one after the other, by event time."""
 
     @staticmethod
-    def of(size: Duration, offset: Duration = 0) -> TumblingEventTimeWindows:
+    def of(
+        size: Duration, offset: Duration = 0, window_stagger: WindowStagger = WindowStagger.ALIGNED
+    ) -> TumblingEventTimeWindows:
         """
         Args:
             size: length of a window (timedelta, text or ms).
             offset: by how much the windows are shifted; a time zone's days: minus its distance from UTC.
+            window_stagger: whether the windows of all subtasks end together.
 
         Raises:
             ValidationException: the size is not positive, or the offset not smaller than it.
         """
         millis = to_millis(size, "size")
-        return TumblingEventTimeWindows(millis, millis, to_millis(offset, "offset"))
+        windows = TumblingEventTimeWindows(millis, millis, to_millis(offset, "offset"))
+        windows.stagger = WindowStagger(window_stagger)
+        return windows
 
 
 class TumblingProcessingTimeWindows(_Aligned):
@@ -137,10 +167,14 @@ class TumblingProcessingTimeWindows(_Aligned):
     event_time = False
 
     @staticmethod
-    def of(size: Duration, offset: Duration = 0) -> TumblingProcessingTimeWindows:
+    def of(
+        size: Duration, offset: Duration = 0, window_stagger: WindowStagger = WindowStagger.ALIGNED
+    ) -> TumblingProcessingTimeWindows:
         """As `TumblingEventTimeWindows.of`."""
         millis = to_millis(size, "size")
-        return TumblingProcessingTimeWindows(millis, millis, to_millis(offset, "offset"))
+        windows = TumblingProcessingTimeWindows(millis, millis, to_millis(offset, "offset"))
+        windows.stagger = WindowStagger(window_stagger)
+        return windows
 
 
 class SlidingEventTimeWindows(_Aligned):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any, Final, final
 
@@ -114,7 +115,7 @@ class GeneralWindows(Operator):
         late_tag: str | None,
     ) -> None:
         self._keys = Keys(selector)
-        self._assigner = assigner
+        self._assigner = copy.copy(assigner)  # staggered windows are moved per subtask
         self._trigger = trigger
         self._evictor = evictor
         self._lateness = lateness
