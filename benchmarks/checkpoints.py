@@ -10,7 +10,7 @@ from time import perf_counter
 from typing import Any
 
 from benchmarks.data import InMemory, Trade, drop, rate, trades
-from benchmarks.latency import PROBE
+from benchmarks.latency import probed
 from benchmarks.report import Figure, at_least, at_most, best
 from benchmarks.stream import RunningCount
 from streamline import StreamExecutionEnvironment
@@ -53,26 +53,19 @@ async def pauses(keys: int, folder: str | None) -> tuple[float, int]:
     source = InMemory([(n, n) for n in range(keys)], tuple, passes=6)
     gc.collect()
     gc.freeze()  # the records are the benchmark's
-    found: list[float] = []
     env = environment(folder, "500 ms")
-    stream = env.from_source(source, name="numbers").key_by(lambda r: r[0]).process(Latest())
-    stream.add_sink(drop)
-    done = False
+    env.from_source(source, name="numbers").key_by(lambda r: r[0]).process(Latest()).add_sink(drop)
+    taken = 0
 
-    async def probe() -> None:
-        while not done:
-            before = perf_counter()
-            await asyncio.sleep(PROBE)
-            found.append((perf_counter() - before - PROBE) * 1000)
+    async def job() -> None:
+        nonlocal taken
+        client = await env.execute_async("large state", restore=None)
+        await client.get_job_execution_result()
+        taken = (await client.metrics())["job"]["numberOfCompletedCheckpoints"]
 
-    task = asyncio.create_task(probe())
-    async with await env.execute_async("large state", restore=None) as job:
-        await job.get_job_execution_result()
-        metrics = (await job.metrics()).get("job", {})
-    done = True
-    await task
+    found = await probed(job())
     gc.unfreeze()
-    return max(found), int(metrics.get("numberOfCompletedCheckpoints") or 0)
+    return max(found), taken
 
 
 async def recover(keys: int, folder: str) -> float:
