@@ -29,7 +29,10 @@ STEPS = {
     "map": (lambda s: s.map(lambda r: (r[0], r[1] + 1, r[2]), output_type=RECORD), lambda r: [(r[0], r[1] + 1, r[2])]),
     "filter": (lambda s: s.filter(lambda r: r[1] % 3 != 0), lambda r: [r] if r[1] % 3 else []),
     "flat_map": (lambda s: s.flat_map(lambda r: [r] * (r[1] % 3), output_type=RECORD), lambda r: [r] * (r[1] % 3)),
-    "rekey": (lambda s: s.map(lambda r: (r[0] % 2, r[1], r[2]), output_type=RECORD), lambda r: [(r[0] % 2, r[1], r[2])]),
+    "rekey": (
+        lambda s: s.map(lambda r: (r[0] % 2, r[1], r[2]), output_type=RECORD),
+        lambda r: [(r[0] % 2, r[1], r[2])],
+    ),
     "rebalance": (lambda s: s.rebalance(), lambda r: [r]),
 }
 
@@ -149,10 +152,12 @@ def test_windows_without_late_records(plan):
     inputs, batches, steps, parallelism = plan
     values = apply(steps, [r for part in inputs for r in part])
     got = run(
-        lambda env: stream_of(env, batches, steps, 100)
-        .key_by(lambda r: r[0])
-        .window(TumblingEventTimeWindows.of(timedelta(milliseconds=SIZE)))
-        .aggregate(Total()),
+        lambda env: (
+            stream_of(env, batches, steps, 100)
+            .key_by(lambda r: r[0])
+            .window(TumblingEventTimeWindows.of(timedelta(milliseconds=SIZE)))
+            .aggregate(Total())
+        ),
         parallelism,
     )
     assert Counter(got) == windows(values, 100)
@@ -162,10 +167,12 @@ def test_windows_without_late_records(plan):
 def test_late_records_are_judged_by_the_watermark_before_them_however_the_input_is_cut(plan, bound, parallelism):
     values, batches = plan
     got = run(
-        lambda env: stream_of(env, [batches], [], bound)
-        .key_by(lambda r: r[0])
-        .window(TumblingEventTimeWindows.of(timedelta(milliseconds=SIZE)))
-        .aggregate(Total()),
+        lambda env: (
+            stream_of(env, [batches], [], bound)
+            .key_by(lambda r: r[0])
+            .window(TumblingEventTimeWindows.of(timedelta(milliseconds=SIZE)))
+            .aggregate(Total())
+        ),
         parallelism,
     )
     assert Counter(got) == windows(values, bound, late_too=False)
@@ -185,7 +192,9 @@ def test_keyed_state_and_timers_keep_the_order_per_key(plan):
         expected[key].append((key, n, "end"))
     got = defaultdict(list)
     for r in run(
-        lambda env: stream_of(env, batches, steps, 100).key_by(lambda r: r[0]).process(Last()).set_parallelism(parallelism),
+        lambda env: (
+            stream_of(env, batches, steps, 100).key_by(lambda r: r[0]).process(Last()).set_parallelism(parallelism)
+        ),
         parallelism,
     ):
         got[r[0]].append(r)
