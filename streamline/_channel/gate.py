@@ -71,6 +71,10 @@ class Gate:
         """The merged watermark, epoch ms."""
         return self._merger.merged
 
+    def start_from(self, watermark: int) -> None:
+        """Event time has come this far already (epoch ms), before the first element."""
+        self._merger.merged = watermark
+
     def _wake(self) -> None:
         waiter = self._waiter
         if waiter is not None and not waiter.done():

@@ -232,6 +232,10 @@ class Tracker(Protocol):
         """How far event time has come, also where no watermark said so yet; epoch ms."""
         ...
 
+    def resume(self, emitted: int, reached: int) -> None:
+        """Go on where another tracker of the same split was: no watermark goes back behind `emitted`."""
+        ...
+
     def stamp(self, values: Sequence[Any], timestamps: Sequence[int | None] | None) -> Sequence[int | None] | None:
         """The timestamps that the records get."""
         ...
@@ -272,6 +276,12 @@ class WatermarkTracker:
             mark = self._bounded.on_periodic()
             return self.emitted if mark is None else max(mark, self.emitted)
         return self.emitted
+
+    def resume(self, emitted: int, reached: int) -> None:
+        """Go on where another tracker of the same split was: no watermark goes back behind `emitted`."""
+        self.emitted = emitted
+        if self._bounded is not None and reached > MIN_TIMESTAMP:
+            self._bounded.newest = max(self._bounded.newest, reached + self._bounded.delay + 1)
 
     def stamp(self, values: Sequence[Any], timestamps: Sequence[int | None] | None) -> Sequence[int | None] | None:
         """The timestamps that the records get.

@@ -34,7 +34,7 @@ from streamline._runtime.task import CLOSE_TIMEOUT, OperatorTask, note
 from streamline._runtime.watermark_alignment import AlignmentGroups
 from streamline._state.mapping import Target
 from streamline._state.rocks import RocksBackend, local_folder
-from streamline._state.source_state import share_splits
+from streamline._state.source_state import SourceShare, share_splits
 from streamline._state.store import RestoredOperator
 from streamline._state.subtask import SubtaskState
 from streamline.abc import Split
@@ -331,7 +331,7 @@ class Attempt:
         self.checkpointing = job.checkpointing.enabled
         self.incremental = job.checkpointing.incremental
         self._restored: Mapping[str, RestoredOperator] = {}
-        self._shares: dict[int, list[tuple[list[tuple[Split, Any]], list[Split]]]] = {}
+        self._shares: dict[int, list[SourceShare]] = {}
         self._group: anyio.abc.TaskGroup | None = None
         self._error: BaseException | None = None
         self._running = 0
@@ -461,9 +461,9 @@ class Attempt:
         source = node.source
         assert source is not None and source.discovery_interval is not None
         ids = {split.id for split in known}
-        for mine, read in self._shares[node.id]:
-            ids.update(split.id for split, _ in mine)
-            ids.update(split.id for split in read)
+        for share in self._shares[node.id]:
+            ids.update(split.id for split, _ in share.splits)
+            ids.update(split.id for split in share.read)
         readers = [task for task in self.sources if task.node_id == node.id]
         while True:
             await sleep(self.clock, source.discovery_interval)
@@ -533,7 +533,6 @@ class Attempt:
             else len(before.ended) == before.parallelism  # those that have ended cannot be told apart any more
         )
         if node.source is not None:
-            mine, read = self._shares[node.id][subtask]
             self.sources.append(
                 SourceTask(
                     host=self,
@@ -542,14 +541,13 @@ class Attempt:
                     name=node.name,
                     reader=node.source.reader(),
                     strategy=node.strategy,
-                    splits=mine,
+                    share=self._shares[node.id][subtask],
                     output=output,
                     subtask=subtask,
                     parallelism=parallelism,
                     metrics=metrics,
                     watermark_interval=self.job.options.watermark_interval,
                     alignment=self._alignment,
-                    read=read,
                     ended_before=ended_before,
                     restored=before is not None,
                 )

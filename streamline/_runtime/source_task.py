@@ -18,7 +18,7 @@ from streamline._core.watermarks import WatermarkStrategy
 from streamline._runtime.metrics import MetricGroup
 from streamline._runtime.task import CLOSE_TIMEOUT, TaskHost, note
 from streamline._runtime.watermark_alignment import AlignmentGroups
-from streamline._state.source_state import SourceCapture
+from streamline._state.source_state import SourceCapture, SourceShare
 from streamline.abc import SourceReader, Split, SplitBatch
 from streamline.errors import StreamlineError
 
@@ -55,21 +55,19 @@ class SourceTask:
         name: str,
         reader: SourceReader[Any],
         strategy: WatermarkStrategy[Any] | None,
-        splits: Sequence[tuple[Split, Any]],
+        share: SourceShare,
         output: ChannelOutput,
         subtask: int,
         parallelism: int,
         metrics: MetricGroup,
         watermark_interval: int,
         alignment: AlignmentGroups,
-        read: Sequence[Split] = (),
         ended_before: bool = False,
         restored: bool = False,
     ) -> None:
         """
         Args:
-            splits: what to read, each with the position to go on from.
-            read: splits that were read to their end before the checkpoint that the job goes on from.
+            share: what to read, and where to go on.
             ended_before: in that checkpoint the subtask had ended: it ends at once.
             restored: the job goes on from a checkpoint.
         """
@@ -87,7 +85,8 @@ class SourceTask:
         self.clock = host.clock
         self.restored = restored
         self._strategy = strategy
-        self._given = list(splits)
+        self._given = list(share.splits)
+        self._share = share
         self._merger = WatermarkMerger(0)
         self._splits: dict[str, _SplitState] = {}
         self._interval = watermark_interval
@@ -105,9 +104,9 @@ class SourceTask:
         self._stop: bool | None = None
         #: End behind the barrier of this checkpoint.
         self._stop_behind: int | None = None
-        self._read = list(read)
+        self._read = list(share.read)
         self._ended_before = ended_before
-        self._ended_splits: set[str] = {split.id for split in read}
+        self._ended_splits: set[str] = {split.id for split in share.read}
         self._positions: dict[int, Mapping[str, Any]] = {}
         self._completed: deque[int] = deque()
         self._released = False
@@ -185,6 +184,7 @@ class SourceTask:
         try:
             self._note_splits(self._given)
             await self.reader.open(self, self._given)
+            await self._resume()
             if self._strategy is not None:
                 if not self._splits:
                     await self.output.idle(True)
@@ -203,6 +203,20 @@ class SourceTask:
             self._leave_alignment()
             with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSE_TIMEOUT):
                 await self.reader.close()
+
+    async def _resume(self) -> None:
+        """Event time goes on from where it was in the checkpoint that the job goes on from."""
+        moved = self._share.emitted
+        for id_, (emitted, reached) in self._share.marks.items():
+            state = self._splits.get(id_)
+            if state is not None and state.tracker is not None:
+                state.tracker.resume(emitted, reached)
+                merged = self._merger.advance(state.input, emitted)
+                if merged is not None:
+                    moved = merged if moved is None else max(moved, merged)
+                self._tick_due = True
+        if moved is not None:
+            await self.output.watermark(moved)
 
     async def _loop(self) -> None:
         reader, check = self.reader, self.host.time_slice.check
@@ -245,7 +259,17 @@ class SourceTask:
         splits = [*self._read, *self.splits]
         positions = self.reader.positions()
         self._positions[checkpoint_id] = positions
-        return SourceCapture(checkpoint_id, self.subtask_index, self.parallelism, splits, positions, self._ended_splits)
+        trackers = {id_: s.tracker for id_, s in self._splits.items() if s.tracker is not None}
+        return SourceCapture(
+            checkpoint_id,
+            self.subtask_index,
+            self.parallelism,
+            splits,
+            positions,
+            self._ended_splits,
+            {id_: (tracker.emitted, tracker.reached) for id_, tracker in trackers.items()},
+            self.output.emitted,
+        )
 
     async def _heed_completed(self) -> None:
         while self._completed:

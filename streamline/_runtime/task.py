@@ -19,6 +19,7 @@ from streamline._core.time import Clock, TimerHandle, perf_counter
 from streamline._runtime.failing_record import note_record
 from streamline._runtime.metrics import MetricGroup
 from streamline._runtime.slice import BatchLimit, TimeSlice
+from streamline._state.capture import Capture
 from streamline._state.snapshot import SubtaskSnapshot
 from streamline._state.subtask import SubtaskState
 from streamline.abc import KeyedStore, Operator, OperatorStore, Output, TwoInputOperator
@@ -188,6 +189,7 @@ class OperatorTask:
                 self._restore = None
                 self.restored = True
             await self.operator.open(self)
+            await self._resume()
             await self._loop()
         except Exception as e:
             note_record(e)
@@ -259,9 +261,20 @@ class OperatorTask:
     async def _on_barrier(self, barrier: Barrier) -> None:
         await self.operator.on_barrier(barrier, self.output)
         incremental = self.host.incremental and not barrier.savepoint
-        capture = self.state.capture(barrier.checkpoint_id, incremental)
+        capture = self._capture(barrier.checkpoint_id, incremental)
         self.output.broadcast(barrier)
         self.host.captured(self, barrier, capture)
+
+    def _capture(self, checkpoint_id: int, incremental: bool) -> Capture:
+        return self.state.capture(checkpoint_id, incremental, self.gate.watermark, self.output.emitted)
+
+    async def _resume(self) -> None:
+        """Event time goes on from where it was in the checkpoint that the job goes on from."""
+        if self.state.watermark is not None:
+            self.gate.start_from(self.state.watermark)
+            await self._on_watermark(self.state.watermark)
+        if self.state.emitted is not None:
+            await self.output.watermark(self.state.emitted)
 
     async def _on_end(self, element: EndOfInput) -> None:
         """All inputs have ended: say so, and stay until what this subtask ended with is safe."""
@@ -271,7 +284,7 @@ class OperatorTask:
         if self.checkpointing and element.drain:
             barrier = Barrier(self.host.final_id(self), self.clock.now())
             await operator.on_barrier(barrier, output)
-            capture = self.state.capture(barrier.checkpoint_id)
+            capture = self._capture(barrier.checkpoint_id, False)
         output.broadcast(element)
         if self.host.finished(self, capture):
             while not self._released:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
 
 from streamline._core.declare import StateKind
+from streamline._core.elements import MAX_TIMESTAMP, MIN_TIMESTAMP
 
-__all__ = ("OperatorSnapshot", "SharedFile", "SubtaskSnapshot", "TableSnapshot")
+__all__ = ("OperatorSnapshot", "SharedFile", "SubtaskSnapshot", "TableSnapshot", "event_time", "within")
 
 
 class SharedFile(msgspec.Struct, frozen=True):
@@ -62,6 +64,8 @@ class SubtaskSnapshot(msgspec.Struct):
         max_parallelism: the number of key groups.
         tables: keyed state and timers.
         operator: state that belongs to no key.
+        watermark: how far event time had come, epoch ms; None: not at all, or to its end.
+        emitted: the last watermark that was sent on.
         files: of a RocksDB database, by their name in it; they lie in the job's shared folder.
         small: other files of that database, by name.
         uploads: files that are still to be put there; never written.
@@ -76,6 +80,8 @@ class SubtaskSnapshot(msgspec.Struct):
     max_parallelism: int
     tables: list[TableSnapshot] = []
     operator: list[OperatorSnapshot] = []
+    watermark: int | None = None
+    emitted: int | None = None
     files: dict[str, SharedFile] = {}
     small: dict[str, bytes] = {}
     uploads: Any = None
@@ -85,3 +91,22 @@ class SubtaskSnapshot(msgspec.Struct):
         """Bytes of state."""
         blocks = sum(len(b) for t in self.tables for b in t.blocks) + sum(len(o.data) for o in self.operator)
         return blocks + sum(f.size for f in self.files.values()) + sum(map(len, self.small.values()))
+
+
+def within(timestamp: int | None) -> int | None:
+    """A watermark to be gone on from: neither the one before the first nor the one at the end of the input."""
+    return None if timestamp is None or timestamp in (MIN_TIMESTAMP, MAX_TIMESTAMP) else timestamp
+
+
+def event_time(snapshots: Sequence[SubtaskSnapshot], subtask: int, parallelism: int) -> tuple[int | None, int | None]:
+    """How far event time had come for a subtask, and its last watermark: its own, or the least of all."""
+    if len(snapshots) == parallelism:
+        snapshots = [s for s in snapshots if s.subtask_index == subtask]
+    marks = [s.watermark for s in snapshots]
+    emitted = [s.emitted for s in snapshots]
+    return _least(marks), _least(emitted)
+
+
+def _least(marks: Sequence[int | None]) -> int | None:
+    known = [m for m in marks if m is not None]
+    return min(known) if known and len(known) == len(marks) else None

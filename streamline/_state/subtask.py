@@ -20,7 +20,7 @@ from streamline._state.operator_state import OperatorState
 from streamline._state.rocks import RocksBackend, RocksDatabase, local_folder
 from streamline._state.rocks_capture import RocksFrozen, fetch_database, rows_in
 from streamline._state.rocks_table import RocksTable
-from streamline._state.snapshot import SubtaskSnapshot, TableSnapshot
+from streamline._state.snapshot import SubtaskSnapshot, TableSnapshot, event_time, within
 from streamline._state.table import MemoryTable, Table
 from streamline._state.threads import in_thread
 from streamline._state.timers import Timers
@@ -39,6 +39,7 @@ class SubtaskState:
         timers: the keyed state's timers.
         operator_store: state that belongs to no key.
         restored: whether it was restored from a checkpoint.
+        watermark, emitted: how far event time had come there, and the last watermark that was sent on (epoch ms).
     """
 
     def __init__(
@@ -72,6 +73,8 @@ class SubtaskState:
         self.store = Store(self.timers, clock, MemoryTable if backend is None else backend.table)
         self.operator_store = OperatorState(subtask_index, parallelism)
         self.restored = False
+        self.watermark: int | None = None
+        self.emitted: int | None = None
 
     # -- timers --------------------------------------------------------------------------------------------------
 
@@ -103,12 +106,19 @@ class SubtaskState:
         if self.backend is not None:
             self.backend.close()
 
-    def capture(self, checkpoint_id: int, incremental: bool = False) -> Capture:
+    def capture(
+        self,
+        checkpoint_id: int,
+        incremental: bool = False,
+        watermark: int | None = None,
+        emitted: int | None = None,
+    ) -> Capture:
         """The state as it is now; takes no time to speak of. Followed by `await encode()` of what is returned.
 
         Args:
             checkpoint_id: of which the snapshot will be a part.
             incremental: where the backend can, hand over only what is new since the last one.
+            watermark, emitted: how far event time has come, and the last watermark that was sent on (epoch ms).
         """
         header = SubtaskSnapshot(
             checkpoint_id=checkpoint_id,
@@ -119,6 +129,8 @@ class SubtaskState:
             max_parallelism=self._max_parallelism,
             tables=[],
             operator=[],
+            watermark=within(watermark),
+            emitted=within(emitted),
         )
         before = self._last if self._last is not None and not self._last.done.is_set() else None
         tables = [self.timers.event.table, self.timers.processing.table]
@@ -138,6 +150,7 @@ class SubtaskState:
             CheckpointException: what is there cannot be read or does not fit the program.
         """
         self.restored = True
+        self.watermark, self.emitted = event_time(snapshots, self._subtask_index, self._parallelism)
         self.operator_store.restore(snapshots)
         own = self._key_groups
         for snapshot in snapshots:

@@ -56,6 +56,10 @@ class _RowTracker:
     def reached(self) -> int:
         return max(self._newest, self.emitted)
 
+    def resume(self, emitted: int, reached: int) -> None:
+        self.emitted = emitted
+        self._newest = max(self._newest, reached)
+
     def stamp(self, values: Sequence[Any], timestamps: Sequence[int | None] | None) -> Sequence[int | None] | None:
         return timestamps  # event time is a column of the row
 

@@ -337,3 +337,41 @@ async def test_two_operators_with_one_uid() -> None:
 
     with pytest.raises(ValidationException, match="two operators have the uid 'a'"):
         await MiniJob(build).start()
+
+
+async def test_event_time_goes_on_where_it_was(tmp_path: Path) -> None:
+    """What was late before the crash is late after it: a restart changes no result."""
+
+    class Judge(KeyedProcessFunction):
+        def process_element(self, value: Any, ctx: Any) -> Any:
+            yield (value[1], value[1] <= ctx.timer_service().current_watermark())
+
+    def build(env: StreamExecutionEnvironment) -> None:
+        steps: list[Any] = []
+        for timestamp in (100, 5000, 20, 30, 6000, 5500):
+            steps += [("k", timestamp), Delay.of("300 ms")]
+        strategy: Any = WatermarkStrategy.for_bounded_out_of_orderness(10).with_timestamp_assigner(lambda v, _: v[1])
+        stream = env.from_source(ScriptedSource(steps), strategy, "numbers").uid("numbers")
+        stream.key_by(lambda v: v[0]).process(Judge()).name("judge").uid("judge").sink_to(ledger).uid("ledger")
+
+    right = [(100, False), (5000, False), (20, True), (30, True), (6000, False), (5500, True)]
+    for record in range(1, 7):
+        ledger = Ledger()
+        job = MiniJob(build, configuration=options(tmp_path / str(record)), faults=[FailOnRecord("judge", record)])
+        await job.start()
+        await job.wait()
+        assert ledger.committed == right, record
+    # Another process, and another parallelism.
+    ledger = Ledger()
+    job = MiniJob(build, configuration=options(tmp_path / "other"))
+    job.clock.autojump = False
+    await job.start()
+    for _ in range(70):
+        await job.advance(10)
+        await settled()
+    await job.crash()
+    assert ledger.committed == right[: len(ledger.committed)] != []
+    job.clock.autojump = True
+    await job.start(parallelism=3)
+    await job.wait()
+    assert sorted(ledger.committed) == sorted(right)
