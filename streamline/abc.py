@@ -28,6 +28,7 @@ __all__ = (
     "Gauge",
     "Histogram",
     "KeyedStore",
+    "LookupReader",
     "Meter",
     "MetricGroup",
     "Operator",
@@ -557,6 +558,21 @@ class TableContext(msgspec.Struct, frozen=True):
     time_zone: str = "UTC"
 
 
+class LookupReader(ABC):
+    """Reads the rows of a table by key, in one subtask of a lookup join."""
+
+    async def open(self) -> None:  # noqa: B027 nothing to do is fine
+        """Called before the first keys."""
+
+    @abstractmethod
+    async def lookup(self, keys: Sequence[tuple[Any, ...]]) -> Sequence[Sequence[Any]]:
+        """For each key (values in the inner form, none is NULL) the records of the table that have it, as its
+        `TableScan` reads them."""
+
+    async def close(self) -> None:  # noqa: B027 nothing to do is fine
+        """Called once at the end, also after a failure."""
+
+
 class TableScan(msgspec.Struct, frozen=True):
     """How a table is read.
 
@@ -567,6 +583,8 @@ class TableScan(msgspec.Struct, frozen=True):
         namespace: what the names in these sources stand for.
         changelog: which kinds come, in the batches' `kinds`.
         parallelism: asked for by the options, or None.
+        lookup: makes a reader by the values of these columns, where the table can be looked up
+            (FOR SYSTEM_TIME AS OF a processing time reads it so).
     """
 
     source: Source[Any]
@@ -574,6 +592,7 @@ class TableScan(msgspec.Struct, frozen=True):
     namespace: Mapping[str, Any] = {}
     changelog: ChangelogMode = ChangelogMode.insert_only()
     parallelism: int | None = None
+    lookup: Callable[[tuple[str, ...]], LookupReader] | None = None
 
 
 class TableSink(msgspec.Struct, frozen=True):

@@ -19,6 +19,7 @@ from streamline._core import types as t
 from streamline._core.changes import ChangelogMode
 from streamline._core.types import DataType, Field
 from streamline._graph.stream_graph import StreamGraph
+from streamline.abc import LookupReader
 from streamline.errors import TableException, ValidationException
 from streamline.table.expr.nodes import AggCall, Expr, InputRef, walk
 
@@ -276,8 +277,8 @@ class Scan(Rel):
     name: tuple[str, ...]
     shape: RowShape
     source: ScanSource
-    #: What a lookup join reads by key; None where the table cannot be looked up.
-    lookup: Any = None
+    #: Makes what a lookup join reads the table with, by the values of these columns; None where it cannot be looked up.
+    lookup: Callable[[tuple[str, ...]], LookupReader] | None = None
 
     def __post_init__(self) -> None:
         names = [c.name for c in self.shape.columns]

@@ -60,7 +60,6 @@ from streamline.table.expr.fold import evaluate
 from streamline.table.expr.functions.logic import and_
 from streamline.table.expr.nodes import Expr, InputRef, input_refs, is_deterministic
 from streamline.table.function_life import alive
-from streamline.table.lookup import LookupTable
 from streamline.table.rules.merge_projections import may_inline
 from streamline.table.source_watermarks import RowWatermarks
 from streamline.table.sources import SourceNode
@@ -637,7 +636,7 @@ class Lowering:
 
     def lookup_join(self, node: P.LookupJoin) -> Stream:
         stream = self.lower(node.input)
-        table: LookupTable = node.table.lookup
+        assert node.table.lookup is not None
         columns = tuple(node.table.schema.names[c] for c, _ in node.keys)
         read = lookup_rows(stream.rows, [e for _, e in node.keys], self.context)
         convert = calc(Rows.of_shape(node.table.shape), self.context)
@@ -648,7 +647,7 @@ class Lowering:
             read.make,
             convert.make,
             None if matches is None else matches.make,
-            partial(table.reader, columns),
+            partial(node.table.lookup, columns),
             widths[1],
             node.outer,
         )

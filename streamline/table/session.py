@@ -12,14 +12,13 @@ from streamline._core.options import ALIASES, FOREIGN, OPTIONS
 from streamline.abc import TableScan
 from streamline.errors import ValidationException
 from streamline.table import build
-from streamline.table.bind.query import QueryBinder
 from streamline.table.catalog import CatalogTable, CatalogView, QueryView
 from streamline.table.catalog_manager import CatalogManager, Found, quoted_path
 from streamline.table.config import TableConfig
 from streamline.table.expr.context import EvalContext
 from streamline.table.logical import Rel, Scan
 from streamline.table.parse import path_of
-from streamline.table.planner import evaluation_context
+from streamline.table.planner import plan_query
 from streamline.table.planner_config import PlannerConfig, time_zone
 from streamline.table.schema import ResolvedSchema
 from streamline.table.sources import connector_shape, scan_of
@@ -98,7 +97,7 @@ class TableSession:
         """
         settings = self.planner_config
         try:
-            return QueryBinder(self, settings, evaluation_context(settings)).bind(query).rel
+            return plan_query(query, self, settings)
         except ValidationException as e:
             if "not found in any table" in str(e) and (advice := self._columns_of(query)):
                 e.args = (f"{e}\n{advice}",)

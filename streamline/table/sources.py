@@ -176,7 +176,7 @@ def scan_of(session: TableHostSession, path: tuple[str, ...], table: CatalogTabl
         except ValidationException as e:
             raise _explained(e, path, context.options, "source for reading") from e
     found = known[1]
-    return Scan(path, _row_shape(session, path, table, context, found).row, _source_node(path, found))
+    return Scan(path, _row_shape(session, path, table, context, found).row, _source_node(path, found), found.lookup)
 
 
 def _source_node(path: tuple[str, ...], found: TableScan) -> SourceNode:

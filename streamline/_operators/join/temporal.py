@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import heapq
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any, ClassVar, final
 
@@ -12,7 +12,7 @@ from streamline._core.declare import StateSpec
 from streamline._core.elements import MIN_TIMESTAMP, Batch
 from streamline._operators.calc import MakeFunction
 from streamline._operators.state_types import list_of, optional, tuple_of
-from streamline.abc import Operator, OperatorContext, Output, TwoInputOperator
+from streamline.abc import LookupReader, Operator, OperatorContext, Output, TwoInputOperator
 
 __all__ = ("LookupJoin", "TemporalJoin")
 
@@ -162,7 +162,7 @@ class LookupJoin(Operator):
         read: MakeFunction,
         convert: MakeFunction,
         matches: MakeFunction | None,
-        reader: Callable[[], Any],
+        reader: Callable[[], LookupReader],
         width: int,
         outer: bool,
     ) -> None:
@@ -185,14 +185,13 @@ class LookupJoin(Operator):
         self._read: Callable[[Batch], list[Any]] = read(now)
         self._convert: Callable[[Batch], Batch] = convert(now)
         self._matches: Callable[[Any, Any], bool] | None = None if matches is None else matches(now)
-        self._reader: Any = reader()
+        self._reader: LookupReader = reader()
         await self._reader.open()
 
     async def on_batch(self, batch: Batch, out: Output) -> None:
         rows = self._read(batch)
         keys = list(dict.fromkeys(key for _, key, _ in rows if key is not None))
-        lookup: Callable[[Sequence[Any]], Awaitable[Sequence[Sequence[Any]]]] = self._reader.lookup
-        found = dict(zip(keys, await lookup(keys))) if keys else {}
+        found = dict(zip(keys, await self._reader.lookup(keys))) if keys else {}
         known = {key: self._convert(Batch(records)).values for key, records in found.items()}
         values: list[Any] = []
         kinds: list[Any] = []
