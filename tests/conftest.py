@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from importlib.metadata import entry_points
+from importlib.metadata import distributions, entry_points
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -22,8 +22,12 @@ PROFILE = os.environ.get("STREAMLINE_PROFILE", "sample")
 settings.load_profile(PROFILE)
 
 
-def pytest_report_header() -> str:
-    return f"streamline: properties at the {PROFILE!r} profile, {settings().max_examples} examples each"
+def pytest_report_header() -> list[str]:
+    compiled = any(d.name == "sqlglotc" for d in distributions())
+    return [
+        f"streamline: properties at the {PROFILE!r} profile, {settings().max_examples} examples each",
+        f"streamline: the {'compiled' if compiled else 'pure'} build of sqlglot",
+    ]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
