@@ -81,6 +81,11 @@ def _calc(node: P.Calc) -> str:
     return f"Calc(select=[{_select(node.exprs, node.schema.names, _in(node))}]{where})"
 
 
+def _async_calc(node: P.AsyncCalc) -> str:
+    names = node.schema.names
+    return f"AsyncCalc(select=[{', '.join(names[:-1])}, {_named(node.call, _in(node))} AS {names[-1]}])"
+
+
 def _exchange(node: P.Exchange) -> str:
     if not node.keys:
         return "Exchange(distribution=[single])"
@@ -315,6 +320,7 @@ _PHYSICAL: Final[dict[type[P.Node], Callable[[Any], str]]] = {
     P.TableSourceScan: _scan,
     P.WatermarkAssigner: _watermark,
     P.Calc: _calc,
+    P.AsyncCalc: _async_calc,
     P.Exchange: _exchange,
     P.GroupAggregate: _group,
     P.WindowAggregate: _window_aggregate,

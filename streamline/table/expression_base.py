@@ -58,9 +58,7 @@ def call_node(name: str, *arguments: exp.Expression) -> exp.Anonymous:
     return exp.Anonymous(this=name, expressions=[a.copy() for a in arguments])
 
 
-def cast_node(
-    node: exp.Expression, data_type: DataType, kind: type[exp.Expression] = exp.Cast
-) -> exp.Expression:
+def cast_node(node: exp.Expression, data_type: DataType, kind: type[exp.Expression] = exp.Cast) -> exp.Expression:
     """A CAST (or TRY_CAST) to a type."""
     made = kind(this=node)
     made.meta[TYPE] = data_type

@@ -18,7 +18,7 @@ from typing import Any
 from streamline.abc import Operator, OperatorContext
 from streamline.table.udf import FunctionContext, UserDefinedFunction
 
-__all__ = ("alive", "has_life", "own")
+__all__ = ("alive", "has_life", "own", "with_life")
 
 #: Function objects that were made for the operator that is being opened.
 _MADE: ContextVar[list[UserDefinedFunction] | None] = ContextVar("made", default=None)
@@ -67,14 +67,14 @@ def alive(make: Callable[[], Operator]) -> Callable[[], Operator]:
         return make
 
     def made() -> Operator:
-        return _with_life(make())
+        return with_life(make(), [])
 
     return made
 
 
-def _with_life(operator: Operator) -> Operator:
+def with_life(operator: Operator, functions: list[UserDefinedFunction]) -> Operator:
+    """The operator, which opens the functions (and those that are made for it) after itself, and closes them before."""
     open_operator, close_operator = operator.open, operator.close
-    functions: list[UserDefinedFunction] = []
     opened: list[UserDefinedFunction] = []
 
     async def open_all(ctx: OperatorContext) -> None:

@@ -38,6 +38,7 @@ from streamline.abc import Operator
 from streamline.errors import TableException
 from streamline.table import logical as L
 from streamline.table import physical as P
+from streamline.table.async_calls import async_calls
 from streamline.table.codegen.calc import calc, output
 from streamline.table.codegen.changelog import drop_before, expand, normalize_loop
 from streamline.table.codegen.correlate import correlate
@@ -212,6 +213,12 @@ class Lowering:
         result = Stream(stream.sources, rows.project(node.exprs), stream.partition, None)
         # What is not deterministic is computed once, here, and not wherever it is used.
         return result if all(map(is_deterministic, result.rows.exprs)) else self.materialized(result)
+
+    def async_calc(self, node: P.AsyncCalc) -> Stream:
+        stream = self.materialized(self.lower(node.input))
+        make = partial(async_calls, node.call, node.options)
+        added = self.operator("AsyncCalc", stream, make, description=digest(node))
+        return Stream((added,), Rows.of_tuples(node.schema.types, True))
 
     def exchange(self, node: P.Exchange) -> Stream:
         stream = self.lower(node.input)
@@ -754,6 +761,7 @@ _BUILDERS: Final[dict[type[P.Node], Callable[[Lowering, Any], Stream]]] = {
     P.TableSourceScan: Lowering.scan,
     P.WatermarkAssigner: Lowering.watermark,
     P.Calc: Lowering.calc,
+    P.AsyncCalc: Lowering.async_calc,
     P.Exchange: Lowering.exchange,
     P.Values: Lowering.values,
     P.DropUpdateBefore: Lowering.drop_update_before,

@@ -9,6 +9,7 @@ from typing import Final
 
 from streamline.table.logical import Rel
 from streamline.table.planner_config import PlannerConfig
+from streamline.table.rules.async_calls import await_calls
 from streamline.table.rules.expand_grouping_sets import expand_grouping_sets
 from streamline.table.rules.join_conditions import compute_join_keys, push_filter_into_join, push_join_condition
 from streamline.table.rules.merge_projections import merge_projections
@@ -45,7 +46,7 @@ def optimize(rel: Rel, config: PlannerConfig, traits: Traits | None = None) -> R
         if name == "names":
             rel = prune_columns(rel)
         rel = _rewrite(rel, rules, context, name)
-    return rel
+    return await_calls(rel)
 
 
 def _rewrite(rel: Rel, rules: tuple[Rule, ...], context: Context, stage: str) -> Rel:

@@ -15,7 +15,24 @@ from streamline.table.expr.nodes import AggCall, Call, Expr, InputRef, Literal
 if TYPE_CHECKING:
     from streamline.table.traits import Traits
 
-__all__ = ("Rank", "SortLimit", "TemporalSort", "WindowAggregate")
+__all__ = ("AsyncCall", "Rank", "SortLimit", "TemporalSort", "WindowAggregate")
+
+
+@dataclass(frozen=True)
+class AsyncCall(L._Single):
+    """The columns of the input, and the answer of an async function.
+
+    Attributes:
+        call: its operands are columns.
+        name: of the column added.
+    """
+
+    call: Call
+    name: str
+
+    @property
+    def schema(self) -> L.RowSchema:  # type: ignore[override]
+        return L.RowSchema((*self.input.schema.fields, Field(self.name, self.call.type)))
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from streamline.table import optimized as O
 from streamline.table.expr.functions.logic import conjuncts
 from streamline.table.expr.nodes import AggCall, Call, Expr, InputRef, input_refs, is_deterministic, rewrite
 from streamline.table.interval_bounds import Bounds, interval_bounds
-from streamline.table.planner_config import MiniBatch, PlannerConfig
+from streamline.table.planner_config import AsyncOptions, MiniBatch, PlannerConfig
 from streamline.table.rules.join_conditions import all_of
 from streamline.table.traits import Traits, is_true
 
@@ -67,6 +67,14 @@ class WatermarkAssigner(_One):
 class Calc(_One):
     condition: Expr | None
     exprs: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class AsyncCalc(_One):
+    """The input's columns, and the answer of an async function called with some of them."""
+
+    call: Call
+    options: AsyncOptions
 
 
 @dataclass(frozen=True)
@@ -358,6 +366,10 @@ class Planner:
         node = self.plan(below, before_below, by_key and keeps_keys)
         mode = mode_of(self.traits.changes(below), before_below) if self.traits.changes(below) else node.mode
         return Calc(schema, mode, node, condition, exprs)
+
+    def async_call(self, rel: O.AsyncCall, before: bool, by_key: bool) -> Node:
+        self.insert_only(rel.input, "AsyncCalc")
+        return AsyncCalc(rel.schema, INSERT_ONLY, self.plan(rel.input, False), rel.call, self.config.async_scalar)
 
     def _over_upserts(
         self,
@@ -750,6 +762,7 @@ _BUILDERS: Final[dict[type[L.Rel], Callable[[Planner, Any, bool, bool], Node]]] 
     L.Expand: Planner.expand,
     L.WindowTvf: Planner.window_tvf,
     L.Correlate: Planner.correlate,
+    O.AsyncCall: Planner.async_call,
     O.Rank: Planner.rank,
     O.SortLimit: Planner.sort_limit,
     O.TemporalSort: Planner.temporal_sort,

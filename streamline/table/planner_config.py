@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, timedelta, timezone, tzinfo
 from typing import Any, Protocol
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -10,11 +10,12 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from streamline._core.time import to_millis
 from streamline.errors import TableException, ValidationException
 
-__all__ = ("ConfigReader", "MiniBatch", "PlannerConfig")
+__all__ = ("AsyncOptions", "ConfigReader", "MiniBatch", "PlannerConfig")
 
 _EARLY = "table.exec.emit.early-fire"
 _LATE = "table.exec.emit.late-fire"
 _MINI = "table.exec.mini-batch"
+_ASYNC = "table.exec.async-scalar"
 
 
 class ConfigReader(Protocol):
@@ -45,6 +46,37 @@ class MiniBatch:
 
 
 @dataclass(frozen=True, slots=True)
+class AsyncOptions:
+    """How async functions are called: so many calls at a time, each with all its attempts within `timeout` ms.
+
+    A call that fails is made again after `delay` ms, `retries` times.
+    """
+
+    capacity: int = 10
+    timeout: int = 180_000
+    retries: int = 3
+    delay: int = 100
+
+    @classmethod
+    def read(cls, config: ConfigReader) -> AsyncOptions:
+        """From the keys `table.exec.async-scalar.*`.
+
+        Raises:
+            ValidationException: a value is not one of the option's.
+        """
+        strategy = str(config.get(f"{_ASYNC}.retry-strategy", None) or "FIXED_DELAY").upper()
+        if strategy not in ("FIXED_DELAY", "NO_RETRY"):
+            raise ValidationException(f"'{_ASYNC}.retry-strategy' has to be FIXED_DELAY or NO_RETRY, not {strategy}")
+        found = cls(
+            capacity=_number(config, f"{_ASYNC}.max-concurrent-operations", 10),
+            timeout=_duration(config, f"{_ASYNC}.timeout", 180_000),
+            retries=_number(config, f"{_ASYNC}.max-attempts", 3),
+            delay=_duration(config, f"{_ASYNC}.retry-delay", 100),
+        )
+        return found if strategy == "FIXED_DELAY" else replace(found, retries=0)
+
+
+@dataclass(frozen=True, slots=True)
 class PlannerConfig:
     """The settings that a plan depends on; durations in milliseconds.
 
@@ -61,6 +93,7 @@ class PlannerConfig:
         watermark_interval: else each so many milliseconds.
         legacy_cast: a failing CAST gives NULL.
         database, catalog: the current ones.
+        async_scalar: how async scalar functions are called.
     """
 
     zone: tzinfo = field(default=UTC)
@@ -77,6 +110,7 @@ class PlannerConfig:
     legacy_cast: bool = False
     database: str = "default_database"
     catalog: str = "default_catalog"
+    async_scalar: AsyncOptions = field(default_factory=AsyncOptions)
 
     @classmethod
     def read(cls, config: ConfigReader) -> PlannerConfig:
@@ -100,6 +134,7 @@ class PlannerConfig:
             legacy_cast=str(config.get("table.exec.legacy-cast-behaviour", None)).upper() in ("ENABLED", "TRUE"),
             database=str(config.get("table.builtin-database-name", None) or "default_database"),
             catalog=str(config.get("table.builtin-catalog-name", None) or "default_catalog"),
+            async_scalar=AsyncOptions.read(config),
         )
 
 
@@ -111,6 +146,17 @@ def _flag(config: ConfigReader, key: str, default: bool = False) -> bool:
     if text not in ("true", "false"):
         raise ValidationException(f"'{key}' has to be true or false, not {value!r}")
     return text == "true"
+
+
+def _number(config: ConfigReader, key: str, default: int) -> int:
+    value = config.get(key, None)
+    try:
+        number = default if value is None else int(value)
+    except ValueError:
+        number = 0
+    if number <= 0:
+        raise ValidationException(f"'{key}' has to be a number > 0, not {value!r}")
+    return number
 
 
 def _duration(config: ConfigReader, key: str, default: int) -> int:

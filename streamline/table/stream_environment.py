@@ -309,9 +309,7 @@ class StreamTableEnvironment(TableEnvironment):
         fitted = to_element(rel, element, name)
         return fitted, single_rowtime(fitted, name)
 
-    def _declared(
-        self, rel: Rel, schema: Schema, name: str
-    ) -> tuple[Rel, int | None, Sequence[int], tuple[int, ...]]:
+    def _declared(self, rel: Rel, schema: Schema, name: str) -> tuple[Rel, int | None, Sequence[int], tuple[int, ...]]:
         """The query fitted to a schema: its plan, its event time, the columns that leave, the primary key."""
         for c in schema.columns:
             if isinstance(c, ComputedColumn):

@@ -149,7 +149,7 @@ class Traits:
                 return (*rel.own_keys, *self.keys(rel.input))
             case L.Sort() | O.SortLimit() | O.TemporalSort():
                 return self.keys(rel.inputs[0])
-            case L.Over() | L.Sink():
+            case L.Over() | L.Sink() | O.AsyncCall():
                 return self.keys(rel.input)
             case _:
                 return ()
@@ -217,7 +217,7 @@ class Traits:
                 return self.window(rel.left)
             case L.Join() if O.is_window_join(rel, self):
                 return self.window(rel.left)
-            case L.Correlate():
+            case L.Correlate() | O.AsyncCall():
                 return self.window(rel.input)
             case L.Expand():
                 # The input's own columns come first, as they are.

@@ -35,8 +35,8 @@ def check_upsert(settings: PlannerConfig, rel: Rel, declared: tuple[int, ...]) -
         if not any(set(k) <= set(declared) for k in keys):
             found = _named(rel, keys) or "unknown"
             raise ValidationException(
-                f"primary key {_named(rel, [declared])}, upsert key {found}: with another key than the query's, rows of "
-                "one primary key would overwrite one another. Declare the query's key, or use ChangelogMode.all()"
+                f"primary key {_named(rel, [declared])}, upsert key {found}: with another key than the query's, rows "
+                "of one primary key would overwrite one another. Declare the query's key, or use ChangelogMode.all()"
             )
         return
     if keys:

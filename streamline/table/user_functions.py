@@ -81,6 +81,8 @@ class UserScalar(ScalarFunction):
         waits: whether it is a coroutine function.
     """
 
+    is_user_defined = True
+
     strict = False
     total = False
     foldable = False

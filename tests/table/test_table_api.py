@@ -16,7 +16,9 @@ from streamline.table import (
     UNBOUNDED_RANGE,
     UNBOUNDED_ROW,
     AggregateFunction,
+    AsyncScalarFunction,
     DataTypes,
+    FunctionContext,
     Over,
     ScalarFunction,
     Schema,
@@ -596,6 +598,79 @@ async def test_async_functions(bench: Bench) -> None:
     t = bench.plain.where(col("amount") > 1).select(col("shop"), slow(col("amount")).alias("d"))
     assert await bench.rows(t) == ["+I[b, 10]", "+I[a, 6]", "+I[b, 4]", "+I[a, 18]"]
     assert most > 1
+    assert "AsyncCalc(select=[shop, amount, slow(amount) AS f2])" in t.explain()
+
+
+async def test_async_functions_in_conditions(bench: Bench) -> None:
+    asked: list[int] = []
+
+    @udf(result_type=DataTypes.BIGINT())
+    async def slow(n: int) -> int:
+        asked.append(n)
+        return n * 2
+
+    bench.t.create_temporary_function("slow", slow)
+    bench.t.create_temporary_view("plain", bench.plain)
+    t = bench.t.sql_query(
+        "SELECT shop, slow(amount) AS d, slow(slow(amount) + 1) AS e FROM plain WHERE amount < 9 AND slow(amount) > 4"
+    )
+    assert await bench.rows(t) == ["+I[b, 10, 22]", "+I[a, 6, 14]"]
+    # Asked once for each row that the rest of the condition lets through, though the answer is used three times.
+    assert sorted(asked) == [1, 2, 3, 5, 7, 11]
+
+
+async def test_async_functions_with_a_life_and_attempts(bench: Bench) -> None:
+    log: list[str] = []
+
+    class Flaky(AsyncScalarFunction):
+        def open(self, function_context: FunctionContext) -> None:
+            self.seen: set[int] = set()
+            log.append("open")
+
+        async def eval(self, n: int) -> int:
+            if n not in self.seen:
+                self.seen.add(n)
+                raise ValueError(f"not yet {n}")
+            return n
+
+        async def close(self) -> None:
+            log.append("close")
+
+    flaky = udf(Flaky(), result_type=DataTypes.BIGINT())
+    t = bench.plain.select(flaky(col("amount")).alias("a"))
+    assert await bench.rows(t) == ["+I[1]", "+I[5]", "+I[3]", "+I[2]", "+I[9]"]
+    assert log == ["open", "close"]
+    with pytest.warns(UserWarning, match="comes too late for what was planned before"):
+        bench.t.get_config().set("table.exec.async-scalar.retry-strategy", "NO_RETRY")
+    with pytest.raises(ValueError, match="not yet"):
+        await bench.rows(bench.plain.select(flaky(col("amount")).alias("a")))
+
+
+async def test_async_functions_take_their_time(bench: Bench) -> None:
+    import asyncio
+
+    @udf(result_type=DataTypes.BIGINT())
+    async def never(n: int) -> int:
+        await asyncio.Event().wait()
+        return n
+
+    bench.t.get_config().set("table.exec.async-scalar.timeout", "20 ms")
+    with pytest.raises(TimeoutError, match="timed out after 20 ms"):
+        await bench.rows(bench.plain.select(never(col("amount")).alias("a")))
+
+
+async def test_async_functions_take_no_updates(bench: Bench) -> None:
+    @udf(result_type=DataTypes.BIGINT())
+    async def slow(n: int) -> int:
+        return n
+
+    sums = bench.plain.group_by(col("shop")).select(col("shop"), col("amount").sum.alias("s"))
+    with pytest.raises(TableException, match="StreamPhysicalAsyncCalc doesn't support consuming update changes"):
+        bench.t.to_changelog_stream(sums.select(slow(col("s")).alias("s")))
+    on = (col("shop") == col("id")) & (slow(col("amount")) < col("city").char_length)
+    joined = bench.plain.join(bench.shops, on)
+    with pytest.raises(TableException, match="slow is an async function; it can be called in SELECT and WHERE"):
+        bench.t.to_changelog_stream(joined)
 
 
 # -- tables of values ----------------------------------------------------------------------------------------------
