@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, defaultdict
 from datetime import timedelta
+from operator import itemgetter
 
 from hypothesis import given, note
 from hypothesis import strategies as st
@@ -192,9 +193,7 @@ def test_keyed_state_and_timers_keep_the_order_per_key(plan):
         expected[key].append((key, n, "end"))
     got = defaultdict(list)
     for r in run(
-        lambda env: (
-            stream_of(env, batches, steps, 100).key_by(lambda r: r[0]).process(Last()).set_parallelism(parallelism)
-        ),
+        lambda env: stream_of(env, batches, steps, 100).key_by(itemgetter(0)).process(Last()),
         parallelism,
     ):
         got[r[0]].append(r)
