@@ -31,11 +31,12 @@ class WatermarkMerger:
         self.idle = False
 
     def add_input(self) -> int:
-        """One more input, at the merged watermark; gives its number."""
+        """One more input, active and at the merged watermark; gives its number."""
         self._marks.append(self.merged)
         self._idle.append(False)
         self._ended.append(False)
         self._aligned.append(True)
+        self.idle = False
         return len(self._marks) - 1
 
     def is_excused(self, i: int) -> bool:

@@ -292,6 +292,10 @@ class SourceTask:
         if self._new_splits:
             splits, self._new_splits = self._new_splits, []
             self._note_splits(splits)
+            if self._strategy is not None:
+                await self.output.idle(False)  # where all splits so far were idle, or there was none
+                if self._strategy.idle_timeout is not None or self._always_tick:
+                    self._schedule_tick()
             await self.reader.add_splits(splits)
         if self._tick_due:
             self._tick_due = False

@@ -166,3 +166,16 @@ async def test_a_job_finds_new_files_and_each_has_a_watermark(tmp_path: Path, vi
         write("b", 5000)
         await virtual_clock.advance("12 s")
         assert (await job.metrics())["see"]["currentInputWatermark"] == 4999
+
+
+async def test_a_folder_that_is_empty_at_first(tmp_path: Path, virtual_clock: VirtualClock) -> None:
+    virtual_clock.autojump = False
+    env = StreamExecutionEnvironment.get_execution_environment()
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda line, _: int(line))
+    env.from_source(lines(tmp_path), strategy, "lines").map(lambda line: line).name("see").print()
+    async with await env.execute_async("following") as job:
+        await virtual_clock.advance("5 s")
+        append(tmp_path / "a", "1000\n")
+        await virtual_clock.advance("2 s")
+        # A source without a split is idle; with its first one it is active again.
+        assert (await job.metrics())["see"]["currentInputWatermark"] == 999
