@@ -236,12 +236,14 @@ class BroadcastProcess(TwoInputOperator):
     async def on_event_timer(self, timer: Timer, out: Output) -> None:
         if self._timers is not None:
             self._contexts[2].domain = TimeDomain.EVENT_TIME
-            await self._timers.timer(timer.timestamp, timer.timestamp, out)
+            if self._timers.timer(timer.timestamp, timer.timestamp):
+                await self._timers.after_timer(out)
 
     async def on_processing_timer(self, timer: Timer, out: Output) -> None:
         if self._timers is not None:
             self._contexts[2].domain = TimeDomain.PROCESSING_TIME
-            await self._timers.timer(timer.timestamp, None, out)
+            if self._timers.timer(timer.timestamp, None):
+                await self._timers.after_timer(out)
             self._ctx.wake()  # so that the results of all timers of this instant leave as one batch
 
     async def on_wake(self, out: Output) -> None:

@@ -25,14 +25,15 @@ class TimeDomain(Enum):
 class TimerService:
     """Current time and, on keyed streams, timers: one per key and time."""
 
-    __slots__ = ("_clock", "_event_time", "_operator", "_store", "watermark")
+    __slots__ = ("_clock", "_operator", "_register", "_store", "watermark")
 
     def __init__(self, ctx: OperatorContext, store: KeyedStore | None, event_time: str) -> None:
         """`store` is None where the stream is not keyed; `event_time` says whether its records carry timestamps."""
         self._clock: Clock = ctx.clock
         self._store = store
-        self._event_time = event_time
         self._operator = ctx.operator_name
+        #: Registers an event-time timer where that is allowed.
+        self._register = None if store is None or event_time == "no" else store.timers.register_event_time
         #: The watermark of an operator without keyed state, epoch ms.
         self.watermark = MIN_TIMESTAMP
 
@@ -51,14 +52,18 @@ class TimerService:
             ValidationException: the stream is not keyed.
             StreamlineError: its records carry no timestamps, so event time never advances.
         """
-        store = self._keyed()
-        if self._event_time == "no":
-            raise StreamlineError(
-                f"an event-time timer in {self._operator!r}, on a stream without timestamps: it would fire at the end "
-                "of the input only. Use assign_timestamps_and_watermarks() before it, or WatermarkStrategy."
-                "no_watermarks() to say that this is meant"
-            )
-        store.timers.register_event_time(store.key, to_epoch_millis(timestamp))
+        register, store = self._register, self._store
+        if register is None or store is None:
+            raise self._no_event_time()
+        register(store.key, timestamp if type(timestamp) is int else to_epoch_millis(timestamp))
+
+    def _no_event_time(self) -> StreamlineError:
+        self._keyed()
+        return StreamlineError(
+            f"an event-time timer in {self._operator!r}, on a stream without timestamps: it would fire at the end of "
+            "the input only. Use assign_timestamps_and_watermarks() before it, or WatermarkStrategy.no_watermarks() to "
+            "say that this is meant"
+        )
 
     def register_processing_time_timer(self, timestamp: int) -> None:
         """Have `on_timer` called when processing time has reached `timestamp` (epoch ms).

@@ -25,7 +25,7 @@ class Invoker:
     timestamp are set for every record by the loop itself.
     """
 
-    __slots__ = ("_call", "_ctx", "_held", "_kinds", "_rest", "_sides", "_style")
+    __slots__ = ("_call", "_ctx", "_held", "_kinds", "_pending", "_rest", "_sides", "_style")
 
     def __init__(
         self,
@@ -45,6 +45,8 @@ class Invoker:
         self._rest: Iterator[Any] = iter(())
         #: Results of timers, until the watermark that caused them goes on.
         self._held = Held(sides)
+        #: What a timer has given that has to be awaited: (result, timer's time, time of the results).
+        self._pending: tuple[Any, int, int | None] | None = None
 
     # -- records -------------------------------------------------------------------------------------------------
 
@@ -112,7 +114,7 @@ class Invoker:
                 ctx.store.key = None if keys is None else keys[i]
                 ctx.current_timestamp = None if timestamps is None else timestamps[i]
                 try:
-                    await self._one(self._call(value, ctx) if raw is None else raw[i], out)
+                    await self._one(self._call(value, ctx) if raw is None else raw[i], ctx.current_timestamp, out)
                 except Exception as e:
                     note_value(e, value)
                     if keys is not None:
@@ -121,8 +123,7 @@ class Invoker:
         finally:
             close_all(raw or [])
 
-    async def _one(self, result: Any, out: Output) -> None:
-        timestamp = self._ctx.current_timestamp
+    async def _one(self, result: Any, timestamp: int | None, out: Output) -> None:
         async for run in expand(result, self._kinds):
             done = take_tagged(Batch(run, None if timestamp is None else [timestamp] * len(run)), self._sides)
             if self._sides:
@@ -133,33 +134,52 @@ class Invoker:
 
     # -- timers --------------------------------------------------------------------------------------------------
 
-    async def timer(self, timestamp: int, result_timestamp: int | None, out: Output) -> None:
-        """Call it for a timer. Results are held until `flush`, so that many timers make one batch.
+    def timer(self, timestamp: int, result_timestamp: int | None) -> bool:
+        """Call it for a timer; whether `after_timer` has to be awaited before the next.
+
+        Results are held until `flush`, so that many timers make one batch.
 
         Args:
             timestamp: the timer's, epoch ms.
             result_timestamp: what its results get: that of an event-time timer, None for one of processing time.
-            out: where results go that are there at once only in part.
         """
-        ctx = self._ctx
+        ctx, kinds = self._ctx, self._kinds
         ctx.current_timestamp = timestamp
         try:
             result = self._call(timestamp, ctx)
+            if result is None:
+                return False
             kind = type(result)
-            if kind not in self._kinds.plain and kind is not _NONE:
-                self._kinds.learn({kind})
-            if kind in self._kinds.awaitable or kind in self._kinds.stream:
-                await self.flush(out)
-                ctx.current_timestamp = timestamp
-                await self._one(result, out)
-                return
-            run = [*result] if kind in self._kinds.several else [] if result is None else [result]
+            if kind in kinds.several:
+                return self._held.add([*result], result_timestamp)
+            if kind not in kinds.plain:
+                kinds.learn({kind})
+                if kind in kinds.several:
+                    return self._held.add([*result], result_timestamp)
+                if kind not in kinds.plain:
+                    self._pending = (result, timestamp, result_timestamp)
+                    return True
         except Exception as e:
-            note_value(e, timestamp, "timer")
-            note_value(e, ctx.store.key, "key")
+            self._note_timer(e, timestamp)
             raise
-        if self._held.add(run, result_timestamp):
-            await self.flush(out)
+        return self._held.add((result,), result_timestamp)
+
+    def _note_timer(self, error: Exception, timestamp: int) -> None:
+        note_value(error, timestamp, "timer")
+        note_value(error, self._ctx.store.key, "key")
+
+    async def after_timer(self, out: Output) -> None:
+        """Await the results of a timer that were not there at once, and hand on what is held."""
+        await self._held.flush(out)
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            result, timestamp, result_timestamp = pending
+            self._ctx.current_timestamp = timestamp
+            try:
+                await self._one(result, result_timestamp, out)
+            except Exception as e:
+                self._note_timer(e, timestamp)
+                raise
 
     async def flush(self, out: Output) -> None:
         """Hand on what timers have given."""

@@ -79,7 +79,8 @@ class KeyedProcess(FunctionOperator):
     async def on_event_timer(self, timer: Timer, out: Output) -> None:
         if self._timers is not None:
             self._timer_context.domain = TimeDomain.EVENT_TIME
-            await self._timers.timer(timer.timestamp, timer.timestamp, out)
+            if self._timers.timer(timer.timestamp, timer.timestamp):
+                await self._timers.after_timer(out)
 
     async def on_watermark(self, watermark: int, out: Output) -> int | None:
         if self._timers is not None:
@@ -89,7 +90,8 @@ class KeyedProcess(FunctionOperator):
     async def on_processing_timer(self, timer: Timer, out: Output) -> None:
         if self._timers is not None:
             self._timer_context.domain = TimeDomain.PROCESSING_TIME
-            await self._timers.timer(timer.timestamp, None, out)
+            if self._timers.timer(timer.timestamp, None):
+                await self._timers.after_timer(out)
             self._ctx.wake()  # so that the results of all timers of this instant leave as one batch
 
     async def on_wake(self, out: Output) -> None:

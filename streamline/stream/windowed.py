@@ -11,6 +11,8 @@ from streamline._core.time import Duration, to_millis
 from streamline._operators.fields import by_field, extreme, field_sum
 from streamline._operators.window.aligned import AlignedWindows
 from streamline._operators.window.assign import (
+    DynamicEventTimeSessionWindows,
+    EventTimeSessionWindows,
     MergingWindowAssigner,
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
@@ -21,6 +23,7 @@ from streamline._operators.window.call import Shape, WindowCall
 from streamline._operators.window.evict import CountEvictor, Evictor
 from streamline._operators.window.general import GeneralWindows
 from streamline._operators.window.incremental import Incremental, aggregating, reducing
+from streamline._operators.window.sessions import SessionWindows
 from streamline._operators.window.trigger import CountTrigger, PurgingTrigger, Trigger
 from streamline.abc import Operator
 from streamline.errors import ValidationException
@@ -220,9 +223,14 @@ class _Windowed(Generic[T]):
         def operator() -> Operator:
             call = None if function is None else WindowCall(function, shape)
             assigner = plan.assigner
-            if make is not None and _is_simple(plan):
-                assert isinstance(assigner, (TumblingEventTimeWindows, SlidingEventTimeWindows))
-                return AlignedWindows(selector, assigner.size, assigner.slide, assigner.offset, make(), call, late)
+            if _fires_at_end_once(plan):
+                if isinstance(assigner, (TumblingEventTimeWindows, SlidingEventTimeWindows)):
+                    incremental = None if make is None else make()
+                    return AlignedWindows(
+                        selector, assigner.size, assigner.slide, assigner.offset, incremental, call, late
+                    )
+                if make is not None and type(assigner) in _SESSIONS:
+                    return SessionWindows(selector, session_gap(assigner), make(), call, late)
             return GeneralWindows(
                 selector,
                 assigner,
@@ -239,17 +247,24 @@ class _Windowed(Generic[T]):
         )
 
 
-def _is_simple(plan: WindowPlan) -> bool:
-    """Whether the fast form does: aligned event-time windows that fire once, at their end."""
+_SESSIONS = (EventTimeSessionWindows, DynamicEventTimeSessionWindows)
+
+
+def _fires_at_end_once(plan: WindowPlan) -> bool:
+    """Whether the fast forms do: event-time windows of ours that fire once, at their end."""
     assigner = plan.assigner
-    return (
-        type(assigner) in (TumblingEventTimeWindows, SlidingEventTimeWindows)
-        and plan.trigger is None
-        and plan.evictor is None
-        and plan.lateness == 0
-        and assigner.size % assigner.slide == 0  # type: ignore[attr-defined]
-        and assigner.stagger is WindowStagger.ALIGNED  # type: ignore[attr-defined]
-    )
+    if plan.trigger is not None or plan.evictor is not None or plan.lateness != 0:
+        return False
+    if type(assigner) in (TumblingEventTimeWindows, SlidingEventTimeWindows):
+        regular = assigner.size % assigner.slide == 0  # type: ignore[attr-defined]
+        return regular and assigner.stagger is WindowStagger.ALIGNED  # type: ignore[attr-defined]
+    return type(assigner) in _SESSIONS
+
+
+def session_gap(assigner: Any) -> int | Callable[[Any], int]:
+    """The gap of session windows: milliseconds, or what gives them for a record."""
+    gap: int | Callable[[Any], int] = assigner.gap if isinstance(assigner.gap, int) else assigner.gap_of
+    return gap
 
 
 class WindowedStream(_Windowed[T]):

@@ -21,6 +21,7 @@ from streamline._operators.window.aligned import AlignedWindows
 from streamline._operators.window.call import WindowCall
 from streamline._operators.window.general import GeneralWindows
 from streamline._operators.window.incremental import aggregating, reducing
+from streamline._operators.window.sessions import SessionWindows
 from streamline.functions import AggregateFunction, ProcessWindowFunction
 from streamline.state import ReducingStateDescriptor, ValueStateDescriptor
 from streamline.testing import OperatorHarness, changelog
@@ -323,6 +324,16 @@ async def test_an_offset_moves_the_windows() -> None:
     assert got[0] == [("a", -eight_hours, day - eight_hours, [2]), ("a", day - eight_hours, 2 * day - eight_hours, [1])]
 
 
+async def test_aligned_windows_keep_the_records_where_nothing_combines_them() -> None:
+    windows = AlignedWindows(key, 10, 5, 0, None, WindowCall(bounds, "process"))
+    got = await values(windows, "a 1 @ 7 | b 2 @ 8", "~ 9", "a 3 @ 12 | ~ max")
+    assert got[1:] == [
+        [("a", 0, 10, [1]), ("b", 0, 10, [2])],
+        [("a", 5, 15, [1, 3]), ("b", 5, 15, [2]), ("a", 10, 20, [3])],
+        [],
+    ]
+
+
 async def test_a_reduce_keeps_the_first_record_as_it_is() -> None:
     windows = AlignedWindows(key, 10, 10, 0, reducing(lambda a, b: (a[0], a[1] + b[1])))
     assert (await values(windows, "a 1 @ 1 | a 2 @ 2 | b 3 @ 3 | ~ max"))[0] == [("a", 3), ("b", 3)]
@@ -425,6 +436,57 @@ async def test_sessions_are_the_runs_of_records_within_the_gap(times: list[int],
         await harness.send(Batch([("a", t) for t in times], times), Watermark(MAX_TIMESTAMP))
         got = [(start, end, sorted(v)) for _, start, end, v in harness.extract_values()]
     assert got == expected
+
+
+def fast_sessions(gap: Any, *, function: Any = bounds, late: str | None = None) -> SessionWindows:
+    call = None if function is None else WindowCall(function, "process")
+    return SessionWindows(key, gap, aggregating(Sum()), call, late)
+
+
+@given(
+    records=st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, 20), st.integers(0, 60)), max_size=20),
+    marks=st.dictionaries(st.integers(0, 20), st.integers(0, 70), max_size=4),
+    gap=st.one_of(st.integers(1, 12), st.none()),
+    cuts=st.sets(st.integers(1, 20)),
+)
+async def test_both_forms_of_a_session_agree(
+    records: list[tuple[str, int, int]], marks: dict[int, int], gap: int | None, cuts: set[int]
+) -> None:
+    got = []
+    dynamic = EventTimeSessionWindows.with_dynamic_gap(lambda r: r[1])
+    slow = general(dynamic if gap is None else EventTimeSessionWindows.with_gap(gap), aggregate=Sum(), late="late")
+    for windows in (fast_sessions(dynamic.gap_of if gap is None else gap, late="late"), slow):
+        async with OperatorHarness(windows, key=key, sides=["late"]) as harness:
+            highest, held = -1, []
+            for i, record in enumerate(records):
+                held.append(record)
+                if marks.get(i, -1) > highest or i in cuts or windows is slow:
+                    await harness.send(Batch([r[:2] for r in held], [r[2] for r in held]))
+                    held = []
+                if marks.get(i, -1) > highest:
+                    highest = marks[i]
+                    await harness.send(Watermark(highest))
+            if held:
+                await harness.send(Batch([r[:2] for r in held], [r[2] for r in held]))
+            await harness.send(Watermark(MAX_TIMESTAMP))
+            late = [v for b in harness.extract_side_output("late") if isinstance(b, Batch) for v in b.values]
+            got.append((sorted(harness.extract_values()), late))
+            if windows is not slow:
+                assert dict(harness.task.state.store.table("sessions", SessionWindows.state["sessions"]).data) == {}
+                assert windows._heap == []
+    assert got[0] == got[1]
+
+
+async def test_fast_sessions_fire_in_order_of_their_ends_with_their_last_timestamp() -> None:
+    async with OperatorHarness(fast_sessions(5, function=None), key=key) as harness:
+        await feed(harness, "a 1 @ 0 | b 2 @ 1 | a 3 @ 4 | c 4 @ 2 | ~ max")
+        assert harness.output_text(timestamps=True) == "+I 2 @ 5 | +I 4 @ 6 | +I 4 @ 8 | ~ max"
+
+
+async def test_fast_sessions_refuse_records_without_timestamps_and_name_what_fails() -> None:
+    with pytest.raises(StreamlineError, match="assign_timestamps_and_watermarks") as caught:
+        await values(fast_sessions(5), "a 1 @ 1, a 2")
+    assert "record: ('a', 2)" in caught.value.__notes__ and "key: 'a'" in caught.value.__notes__
 
 
 async def test_a_late_record_beside_a_closed_session_opens_one_of_its_own() -> None:
@@ -671,7 +733,9 @@ MADE: list[tuple[str, Callable[[], Any]]] = [
     ("aligned", lambda: aligned(10)),
     ("sliding", lambda: aligned(10, 5)),
     ("elements", lambda: general(TumblingEventTimeWindows.of(10))),
+    ("aligned elements", lambda: AlignedWindows(key, 10, 10, 0, None, WindowCall(bounds, "process"))),
     ("sessions", lambda: general(EventTimeSessionWindows.with_gap(5), aggregate=Sum())),
+    ("fast sessions", lambda: fast_sessions(5)),
     ("evicting", lambda: general(TumblingEventTimeWindows.of(10), evictor=CountEvictor.of(2))),
     ("count", lambda: general(GlobalWindows.create(), trigger=CountTrigger.of(3))),
 ]

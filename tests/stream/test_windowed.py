@@ -258,5 +258,6 @@ def test_the_fast_form_is_taken_where_it_does() -> None:
 
     fast = keyed(environment())
     assert kind(fast.window(TEN)) == "AlignedWindows"
+    assert kind(fast.window(EventTimeSessionWindows.with_gap(5))) == "SessionWindows"
     assert kind(fast.window(TEN).allowed_lateness(1)) == "GeneralWindows"
     assert kind(fast.window(TEN).trigger(CountTrigger.of(2))) == "GeneralWindows"

@@ -32,13 +32,17 @@ _RUN: Final = 1024
 class AlignedWindows(Operator):
     """Event-time windows of one size at regular distances, with an accumulator per key.
 
-    Changelog: insert-only in and out. State: an accumulator per key and open window. Watermarks: passed on behind the
-    results of the windows they close. A record whose windows are all closed is late: it goes to the late output, else
-    it is dropped and counted. Timestamps: a result has the window's last one. Order: windows by end, keys as they came.
+    Changelog: insert-only in and out. State: an accumulator, or the records, per key and open window. Watermarks:
+    passed on behind the results of the windows they close. A record whose windows are all closed is late: it goes to
+    the late output, else it is dropped and counted. Timestamps: a result has the window's last one. Order: windows by
+    end, keys as they came.
     """
 
     name = "window"
-    state = {"windows": StateSpec(namespaced=True, copy=copy_value)}
+    state = {
+        "windows": StateSpec(namespaced=True, copy=copy_value),
+        "elements": StateSpec(namespaced=True, kind="list"),
+    }
 
     def __init__(
         self,
@@ -46,10 +50,11 @@ class AlignedWindows(Operator):
         size: int,
         slide: int,
         offset: int,
-        incremental: Incremental,
+        incremental: Incremental | None,
         call: WindowCall | None = None,
         late_tag: str | None = None,
     ) -> None:
+        """Without `incremental` the records themselves are kept, for `call`."""
         self._keys = Keys(selector)
         self._size = size
         self._slide = slide
@@ -66,10 +71,12 @@ class AlignedWindows(Operator):
 
     async def open(self, ctx: OperatorContext) -> None:
         self._store = ctx.store
-        self._table = ctx.store.table("windows", self.state["windows"])
+        name = "elements" if self._incremental is None else "windows"
+        self._table = ctx.store.table(name, self.state[name])
         self._ends = sorted(self._table.data)
         self._dropped = ctx.metrics.counter("numLateRecordsDropped")
-        await self._incremental.life.open(ctx, True)
+        if self._incremental is not None:
+            await self._incremental.life.open(ctx, True)
         if self._call is not None:
             await self._call.open(ctx, self._sides, False)
 
@@ -127,8 +134,17 @@ class AlignedWindows(Operator):
         return found  # type: ignore[no-any-return]
 
     def _add(self, tables: Any, keys: Sequence[Any], values: Sequence[Any]) -> None:
-        create, add = self._incremental.create, self._incremental.add
         rest = iter(values)
+        if self._incremental is None:
+            for table, key, value in zip(tables, keys, rest):
+                found = table.get(key)
+                if found is None:
+                    table[key] = [value]
+                else:
+                    found.append(value)
+                    table[key] = found
+            return
+        create, add = self._incremental.create, self._incremental.add
         try:
             if create is None:
                 for table, key, value in zip(tables, keys, rest):
@@ -170,13 +186,16 @@ class AlignedWindows(Operator):
 
     async def _close(self, end: int, out: Output) -> None:
         accumulators = self._table.data[end]
-        result = self._incremental.result
+        result = None if self._incremental is None else self._incremental.result
         if self._call is not None:
             window = TimeWindow(end - self._size, end)
             for key, accumulator in list(accumulators.items()):
                 self._store.key = key
-                value = accumulator if result is None else result(accumulator)
-                await self._call.fire(key, window, (value,), end - 1, self._held, out)
+                if self._incremental is None:
+                    elements = accumulator
+                else:
+                    elements = (accumulator if result is None else result(accumulator),)
+                await self._call.fire(key, window, elements, end - 1, self._held, out)
                 self._call.clear(window)
             await self._held.flush(out)
         else:
@@ -187,11 +206,13 @@ class AlignedWindows(Operator):
         del self._table.data[end]
 
     async def on_barrier(self, barrier: Barrier, out: Output) -> None:
-        await self._incremental.life.snapshot(barrier)
+        if self._incremental is not None:
+            await self._incremental.life.snapshot(barrier)
         if self._call is not None:
             await self._call.life.snapshot(barrier)
 
     async def close(self) -> None:
-        await self._incremental.life.close()
+        if self._incremental is not None:
+            await self._incremental.life.close()
         if self._call is not None:
             await self._call.life.close()
