@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import heapq
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable
 from operator import itemgetter
 from typing import Any, Final, final
 
 from streamline._core.elements import MIN_TIMESTAMP
+from streamline._core.time import yield_now
 from streamline._operators.calls import Kinds, style
 from streamline._operators.contexts import ProcessContext
 from streamline._operators.failure import note_value
@@ -24,13 +26,14 @@ from streamline.abc import (
     Output,
     StateSpec,
     StateTable,
-    Timer,
     TwoInputOperator,
 )
 
 __all__ = ("IntervalJoinContext", "KeyedIntervalJoin")
 
 _TIME: Final = itemgetter(0)
+#: Keys that are tidied in one go.
+_MANY: Final = 2048
 
 
 class IntervalJoinContext(ProcessContext):
@@ -64,7 +67,13 @@ class KeyedIntervalJoin(TwoInputOperator):
     """
 
     name = "interval_join"
-    state = {"left": StateSpec(kind="list"), "right": StateSpec(kind="list")}
+    state = {
+        "left": StateSpec(kind="list"),
+        "right": StateSpec(kind="list"),
+        #: By time (rounded up, so that many records share one): keys with records that expire by then, and of which
+        #: sides (1, 2, or 3 for both).
+        "expiry": StateSpec(namespaced=True),
+    }
 
     def __init__(
         self,
@@ -87,14 +96,19 @@ class KeyedIntervalJoin(TwoInputOperator):
         self._grain = max(1, (upper - lower) // 4)
         self._sides = Sides()
         self._held = Held(self._sides)
+        self._full = False
         self._store: KeyedStore
         self._tables: tuple[StateTable, StateTable]
+        self._expiry: StateTable
+        self._due: list[int] = []
         self._context: IntervalJoinContext
         self._dropped: Counter
 
     async def open(self, ctx: OperatorContext) -> None:
         self._store = ctx.store
         self._tables = (ctx.store.table("left", self.state["left"]), ctx.store.table("right", self.state["right"]))
+        self._expiry = ctx.store.table("expiry", self.state["expiry"])
+        self._due = sorted(self._expiry.data)
         self._context = IntervalJoinContext(ctx, ctx.store, self._sides, "yes", keyed=False)
         self._dropped = ctx.metrics.counter("numLateRecordsDropped")
         await self._life.open(ctx, True)
@@ -107,7 +121,7 @@ class KeyedIntervalJoin(TwoInputOperator):
 
     async def _on_side(self, side: int, batch: Batch, out: Output) -> None:
         values, keys, store = batch.values, self._keys[side].of(batch.values), self._store
-        own, other = self._tables[side].data, self._tables[1 - side].data
+        own, other, expiry = self._tables[side].data, self._tables[1 - side].data, self._expiry.data
         first, last = self._range[side]
         stay = max(last, 0)
         other_stay = max(self._range[1 - side][1], 0)
@@ -129,9 +143,14 @@ class KeyedIntervalJoin(TwoInputOperator):
                     else:
                         insort(entries, (time, value), key=_TIME)
                     own[key] = entries
-                # Timers are rounded up, so that many records share one; what has expired is not looked at below.
                 due = time + stay
-                store.timers.register_event_time(key, due + -due % self._grain, side)
+                due += -due % self._grain
+                bucket = expiry.get(due)
+                if bucket is None:
+                    expiry[due] = {}
+                    bucket = expiry[due]
+                    heapq.heappush(self._due, due)
+                bucket[key] = bucket.get(key, 0) | (side + 1)
                 partners = other.get(key)
                 if partners:
                     # A partner that has expired by the watermark counts as gone, whether it was removed or not.
@@ -140,9 +159,14 @@ class KeyedIntervalJoin(TwoInputOperator):
                     hi = bisect_right(partners, time + last, key=_TIME)
                     for partner_time, partner in partners[lo:hi]:
                         if side == 0:
-                            await self._pair(value, time, partner, partner_time, out)
+                            later = self._pair(value, time, partner, partner_time)
                         else:
-                            await self._pair(partner, partner_time, value, time, out)
+                            later = self._pair(partner, partner_time, value, time)
+                        if later is not None:
+                            await self._await(later, out)
+                    if self._full:
+                        self._full = False
+                        await self._held.flush(out)
             except Exception as e:
                 note_value(e, value)
                 note_value(e, key, "key")
@@ -155,33 +179,58 @@ class KeyedIntervalJoin(TwoInputOperator):
                 await out.side(tag, batch.take(late))
         await self._held.flush(out)
 
-    async def _pair(self, left: Any, left_time: int, right: Any, right_time: int, out: Output) -> None:
+    def _pair(self, left: Any, left_time: int, right: Any, right_time: int) -> Any:
+        """Call the function; gives what has to be awaited, None where its results are there."""
         context = self._context
         context.left_timestamp, context.right_timestamp = left_time, right_time
         timestamp = context.current_timestamp = max(left_time, right_time)
         result = self._call(left, right, context)
+        if result is None:
+            return None
         kind, kinds = type(result), self._kinds
-        if kind not in kinds.plain and result is not None:
+        if kind in kinds.several:
+            self._full |= self._held.add(list(result), timestamp)
+        elif kind in kinds.plain:
+            self._full |= self._held.add((result,), timestamp)
+        else:
             kinds.learn({kind})
-        if kind in kinds.awaitable or kind in kinds.stream:
-            async for run in expand(result, kinds):
-                self._held.add(run, timestamp)
-        elif kind in kinds.several:
-            self._held.add(list(result), timestamp)
-        elif result is not None and self._held.add((result,), timestamp):
-            await self._held.flush(out)
+            if kind in kinds.awaitable or kind in kinds.stream:
+                return result
+            self._full |= self._held.add(list(result) if kind in kinds.several else (result,), timestamp)
+        return None
 
-    async def on_event_timer(self, timer: Timer, out: Output) -> None:
-        side: int = timer.namespace
+    async def _await(self, result: Any, out: Output) -> None:
+        timestamp = self._context.current_timestamp
+        async for run in expand(result, self._kinds):
+            self._held.add(run, timestamp)
+        await self._held.flush(out)
+
+    async def on_watermark(self, watermark: int, out: Output) -> int | None:
+        due, expiry = self._due, self._expiry.data
+        gone = 0
+        while due and due[0] <= watermark:
+            time = heapq.heappop(due)
+            for key, sides in list(expiry[time].items()):
+                for side in (0, 1):
+                    if sides & (side + 1):
+                        self._forget(side, key, time)
+                gone += 1
+                if gone % _MANY == 0:
+                    await yield_now()
+            del expiry[time]
+        return watermark
+
+    def _forget(self, side: int, key: Any, time: int) -> None:
+        """Remove the records of a key that expire by a time."""
         data = self._tables[side].data
-        entries = data.get(timer.key)
+        entries = data.get(key)
         if entries is None:
             return
-        gone = bisect_right(entries, timer.timestamp - max(self._range[side][1], 0), key=_TIME)
+        gone = bisect_right(entries, time - max(self._range[side][1], 0), key=_TIME)
         if gone == len(entries):
-            del data[timer.key]
+            del data[key]
         elif gone:
-            data[timer.key] = entries[gone:]
+            data[key] = entries[gone:]
 
     async def on_barrier(self, barrier: Barrier, out: Output) -> None:
         await self._life.snapshot(barrier)
