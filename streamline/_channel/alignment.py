@@ -51,6 +51,18 @@ class Aligner:
         self._ended.add(i)
         return self._complete()
 
+    def delivered(self, checkpoint_id: int) -> set[int]:
+        """Inputs that have delivered the barrier of a checkpoint."""
+        if self.current is None or self.current.checkpoint_id != checkpoint_id:
+            return set()
+        return set(self._arrived)
+
+    def leave(self) -> None:
+        """The barrier is not aligned any more: the checkpoint goes on without."""
+        self.current = None
+        self._arrived.clear()
+        self.blocked.clear()
+
     def give_up(self, checkpoint_id: int) -> None:
         """The checkpoint was aborted: nobody waits for its barriers any more."""
         if self.current is not None and self.current.checkpoint_id <= checkpoint_id:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final, final
 
 from streamline._core.changes import RowKind
-from streamline._core.elements import Batch, Element, Watermark, WatermarkStatus
+from streamline._core.elements import Barrier, Batch, Element, Watermark, WatermarkStatus
 from streamline._core.time import perf_counter
 
 __all__ = ("CAPACITY", "Channel", "ChannelStatistics", "merge")
@@ -58,7 +58,7 @@ class ChannelStatistics:
 class Channel:
     """Bounded, first in first out, one producer and one consumer on the same event loop."""
 
-    __slots__ = ("_capacity", "_items", "_records", "_room", "on_data", "waited")
+    __slots__ = ("_capacity", "_items", "_records", "_room", "on_data", "overtaken", "waited")
 
     def __init__(self, capacity: int = CAPACITY) -> None:
         """`capacity` counts records. A larger batch is admitted alone."""
@@ -66,6 +66,8 @@ class Channel:
         self._items: deque[Element] = deque()
         self._records = 0
         self._room: asyncio.Future[None] | None = None
+        #: What the last unaligned barrier has overtaken; the consumer takes it when the barrier reaches it.
+        self.overtaken: list[Element] = []
         #: Called after every element that was put in; the consumer's gate sets it.
         self.on_data: Callable[[], None] | None = None
         #: Seconds that the producer has waited for room: back-pressure.
@@ -137,13 +139,24 @@ class Channel:
             room.set_result(None)
         return first
 
-    def overtake(self, element: Element) -> list[Batch]:
-        """Put a control element ahead of everything that waits; gives a copy of the batches it overtook."""
-        waiting = [e for e in self._items if type(e) is Batch]
-        self._items.appendleft(element)
+    def overtake(self, barrier: Barrier) -> None:
+        """Put a barrier ahead of everything that waits, and keep in `overtaken` what that was."""
+        self.overtaken = list(self._items)
+        self._items.appendleft(barrier)
         if self.on_data is not None:
             self.on_data()
-        return waiting
+
+    def expedite(self, checkpoint_id: int) -> None:
+        """Let the barrier of a checkpoint, where it waits here, overtake what waits before it."""
+        items = self._items
+        for i, element in enumerate(items):
+            if type(element) is Barrier and element.checkpoint_id == checkpoint_id:
+                if element.unaligned:
+                    return  # it has overtaken them already
+                self.overtaken = [items[n] for n in range(i)]
+                del items[i]
+                items.appendleft(element)
+                return
 
     def __iter__(self) -> Iterator[Element]:
         return iter(tuple(self._items))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final, final
 
 from streamline._channel.alignment import Aligner
 from streamline._channel.channel import CAPACITY, Channel
+from streamline._channel.cut import Cut
 from streamline._channel.watermarks import WatermarkMerger
 from streamline._core.elements import Barrier, Batch, Element, EndOfInput, Watermark, WatermarkStatus
 
@@ -33,13 +35,16 @@ class Gate:
     __slots__ = (
         "_channels",
         "_ended",
+        "_expedited",
         "_inputs",
         "_merger",
         "_next",
         "_poked",
         "_ready",
+        "_replayed",
         "_waiter",
         "aligner",
+        "cut",
         "drain",
         "input",
     )
@@ -52,10 +57,14 @@ class Gate:
         self.aligner: Final = Aligner(len(self._channels), exactly_once)
         self._ended = [False] * len(self._channels)
         self._ready: deque[Element] = deque()
+        self._replayed: deque[tuple[int, Element]] = deque()
         self._next = 0
         self._poked = False
         self._waiter: asyncio.Future[None] | None = None
         self.input = 0
+        #: The last unaligned checkpoint; its barriers may not all have come.
+        self.cut: Cut | None = None
+        self._expedited = -1
         #: Whether event time was closed by all inputs that have ended.
         self.drain = True
         for channel in self._channels:
@@ -65,6 +74,11 @@ class Gate:
     def channels(self) -> Sequence[Channel]:
         """The channels it reads."""
         return self._channels
+
+    @property
+    def inputs(self) -> Sequence[int]:
+        """The logical input of each channel."""
+        return self._inputs
 
     @property
     def watermark(self) -> int:
@@ -104,6 +118,8 @@ class Gate:
             return TICK
         if self._ready:
             return self._ready.popleft()
+        if self._replayed and (replayed := self._replay()) is not None:
+            return replayed
         channels, ended, blocked = self._channels, self._ended, self.aligner.blocked
         count = len(channels)
         start = self._next
@@ -114,6 +130,9 @@ class Gate:
             if ended[i] or i in blocked:
                 continue
             while (element := channels[i].receive_nowait(limit)) is not None:
+                cut = self.cut
+                if cut is not None and i in cut.waiting:
+                    cut.passed(i, element)
                 if type(element) is Batch:
                     self.input = self._inputs[i]
                     self._next = i + 1 if i + 1 < count else 0
@@ -135,17 +154,97 @@ class Gate:
             case WatermarkStatus(idle):
                 self._say(*self._merger.set_idle(i, idle))
             case Barrier():
+                if element.unaligned or element.checkpoint_id == self._expedited:
+                    return self._overtaking(i, element)
                 return self.aligner.arrived(i, element)
             case EndOfInput(drain):
                 self._ended[i] = True
                 self.drain = self.drain and drain
                 self._say(*self._merger.end(i))
+                if self.cut is not None:
+                    self.cut.ended(i)
+                    self._close_cut()
                 barrier = self.aligner.ended(i)
                 if barrier is not None:
                     ready.append(barrier)
                 if all(self._ended):
                     ready.append(EndOfInput(self.drain))
         return ready.popleft() if ready else None
+
+    # -- unaligned checkpoints -----------------------------------------------------------------------------------
+
+    def _overtaking(self, i: int, barrier: Barrier) -> Element | None:
+        """An unaligned barrier came from channel i: the first one is the cut, the others close it."""
+        overtaken, self._channels[i].overtaken = self._channels[i].overtaken, []
+        n = barrier.checkpoint_id
+        if n <= self.aligner.last or (self.cut is not None and n < self.cut.barrier.checkpoint_id):
+            return self._ready.popleft() if self._ready else None
+        first = self.cut is None or self.cut.barrier.checkpoint_id != n
+        if first:
+            self._open_cut(barrier, self.aligner.delivered(n))
+        assert self.cut is not None
+        self.cut.arrived(i, overtaken)
+        self._close_cut()
+        return self._ready.popleft() if self._ready else None
+
+    def _open_cut(self, barrier: Barrier, delivered: AbstractSet[int]) -> None:
+        if self.cut is not None:
+            self.cut.abandon()
+        waiting = [c for c in range(len(self._channels)) if not self._ended[c] and c not in delivered]
+        barrier = Barrier(barrier.checkpoint_id, barrier.timestamp, barrier.savepoint, unaligned=True)
+        self.cut = Cut(barrier, waiting)
+        self.aligner.leave()
+        self._ready.append(barrier)
+
+    def _close_cut(self) -> None:
+        if self.cut is not None and self.cut.whole:
+            self.aligner.last = max(self.aligner.last, self.cut.barrier.checkpoint_id)
+
+    def expedite(self, checkpoint_id: int) -> None:
+        """Aligning takes too long: from now on the barriers of this checkpoint overtake what is before them."""
+        if checkpoint_id <= max(self.aligner.last, self._expedited):
+            return
+        if self.cut is not None and self.cut.barrier.checkpoint_id >= checkpoint_id:
+            return
+        self._expedited = checkpoint_id
+        current = self.aligner.current
+        if current is not None and current.checkpoint_id == checkpoint_id:
+            self._open_cut(current, self.aligner.delivered(checkpoint_id))
+            self._close_cut()
+        for channel in self._channels:
+            channel.expedite(checkpoint_id)
+        self._wake()
+
+    def give_up(self, checkpoint_id: int) -> None:
+        """A checkpoint was aborted: nobody waits for its barriers any more."""
+        if self.cut is not None and self.cut.barrier.checkpoint_id <= checkpoint_id:
+            self.cut.abandon()
+        self.aligner.give_up(checkpoint_id)
+
+    def replay(self, elements: Iterable[tuple[int, Element]], same_channels: bool) -> None:
+        """Give these first: what was on its way in the checkpoint that the job goes on from.
+
+        Args:
+            elements: batches and watermarks, each with the number of its channel where `same_channels`, else of its
+                logical input: then watermarks mean nothing and are left out.
+        """
+        self._replayed.extend(
+            (i if same_channels else -1 - i, element)
+            for i, element in elements
+            if same_channels or isinstance(element, Batch)
+        )
+
+    def _replay(self) -> Element | None:
+        """The next replayed element; None where it brings nothing about."""
+        while self._replayed:
+            i, element = self._replayed.popleft()
+            if isinstance(element, Batch):
+                self.input = self._inputs[i] if i >= 0 else -1 - i
+                return element
+            merged = self._control(i, element)
+            if merged is not None:
+                return merged
+        return None
 
     def _say(self, moved: int | None, idle: bool | None) -> None:
         if moved is not None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import final
 
 from streamline._channel.channel import Channel
-from streamline._core.elements import Batch, Element, Watermark, WatermarkStatus
+from streamline._core.elements import Barrier, Batch, Element, Watermark, WatermarkStatus
 from streamline.abc import Output, Partitioner
 
 __all__ = ("ChannelOutput", "Route")
@@ -88,6 +88,11 @@ class ChannelOutput(Output):
         """Hand a control element to every channel; it is always taken."""
         for channel in self._all:
             channel.send_nowait(element)
+
+    def overtake(self, barrier: Barrier) -> None:
+        """Hand a barrier to every channel, ahead of everything that waits there."""
+        for channel in self._all:
+            channel.overtake(barrier)
 
     async def watermark(self, timestamp: int) -> None:
         if self.emitted is None or timestamp > self.emitted:

@@ -105,6 +105,7 @@ class Member(Protocol):
 
     def notify_complete(self, checkpoint_id: int) -> None: ...
     def notify_aborted(self, checkpoint_id: int) -> None: ...
+    def expedite(self, checkpoint_id: int) -> None: ...
     def release(self) -> None: ...
 
 
@@ -163,6 +164,7 @@ class Checkpointing:
         self._saving: dict[_Key, anyio.Event] = {}
         self._targets: dict[int, tuple[str, Files | None]] = {}
         self._alarm: TimerHandle | None = None
+        self._expediting: TimerHandle | None = None
         self._requests: dict[int, asyncio.Future[str]] = {}
         self._numbers = count()
         self.last_size = 0
@@ -272,6 +274,9 @@ class Checkpointing:
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
+        if self._expediting is not None:
+            self._expediting.cancel()
+            self._expediting = None
         for instruction in instructions:
             match instruction:
                 case Answer():
@@ -439,6 +444,16 @@ class Checkpointing:
             self._targets[n] = savepoint_folder(n, self._job_id), files
         for source in self._sources:
             source.inject(barrier, instruction.stop)
+        settings = self._options.settings
+        if settings.unaligned and settings.aligned_timeout and savepoint is None:
+            self._expediting = self._clock.call_at(
+                barrier.timestamp + settings.aligned_timeout, partial(self._expedite, n)
+            )
+
+    def _expedite(self, n: int) -> None:
+        if n in self._targets:
+            for member in self._members.values():
+                member.expedite(n)
 
     def _answer(self, answer: Answer) -> None:
         future = self._requests.get(answer.request)  # type: ignore[call-overload]

@@ -420,7 +420,9 @@ class Checkpoints:
         n = self._next_id
         self._next_id += 1
         self.statistics.triggered += 1
-        unaligned = self.settings.unaligned and self.settings.exactly_once and savepoint is None
+        settings = self.settings
+        # With a timeout a checkpoint begins aligned; whoever carries it out lets its barriers overtake later.
+        unaligned = settings.unaligned and not settings.aligned_timeout and settings.exactly_once and savepoint is None
         barrier = Barrier(n, now, savepoint=savepoint is not None, unaligned=unaligned)
         self._pending[n] = _Pending(
             barrier=barrier,

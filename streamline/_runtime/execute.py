@@ -19,12 +19,13 @@ from streamline._channel.channel import CAPACITY, Channel
 from streamline._channel.gate import Gate
 from streamline._channel.output import ChannelOutput, Route
 from streamline._channel.partition import Forward, PartitionSpec, Rebalance, partitioner, targets
-from streamline._core.elements import Barrier
+from streamline._core.elements import Barrier, Element
 from streamline._core.keys import group_range, owner, stable_hash
 from streamline._core.time import Clock, SystemClock, default_clock, sleep
 from streamline._graph.stream_graph import Edge, Node, StreamGraph
 from streamline._runtime.checkpointing import Checkpointing, CheckpointOptions
 from streamline._runtime.coordinator import CheckpointSettings
+from streamline._runtime.in_flight import share_elements
 from streamline._runtime.loop_lag import LoopLag
 from streamline._runtime.metrics import MetricGroup, value_of
 from streamline._runtime.restart import ExponentialDelay, FailureRate, FixedDelay, NoRestart
@@ -585,8 +586,24 @@ class Attempt:
                 keyed=keyed,
                 restore=None if before is None else before.snapshots,
                 ended_before=ended_before,
+                in_flight=((), False) if before is None else self._in_flight(node, before, subtask, len(inputs)),
             )
         )
+
+    def _in_flight(
+        self, node: Node, before: RestoredOperator, subtask: int, channels: int
+    ) -> tuple[list[tuple[int, Element]], bool]:
+        """What was on its way to a subtask in an unaligned checkpoint."""
+        parallelism = self._parallelism(node)
+        width = {n.id: self._parallelism(n) for n in self.job.graph.topological()}
+
+        def spec_of(number: int) -> PartitionSpec:
+            (edge, *_) = [e for e in self.job.graph.inputs(node.id) if e.input == number]
+            spec = self._spec(edge, width)
+            return Rebalance() if isinstance(spec, Forward) else spec
+
+        limit = node.max_parallelism_in(parallelism, self.job.options.max_parallelism)
+        return share_elements(before.snapshots, subtask, parallelism, channels, spec_of, limit)
 
 
 def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, final
 
 import anyio
+from msgspec.structs import replace
 
 from streamline import abc
 from streamline._channel.output import ChannelOutput
@@ -138,6 +139,12 @@ class SourceTask:
             self._stop_behind = barrier.checkpoint_id
         self._barriers.append(barrier)
         self.wake()
+
+    def expedite(self, checkpoint_id: int) -> None:
+        """Aligning a checkpoint takes too long: its barrier, where it is not sent yet, overtakes."""
+        self._barriers = deque(
+            replace(b, unaligned=True) if b.checkpoint_id == checkpoint_id else b for b in self._barriers
+        )
 
     def notify_complete(self, checkpoint_id: int) -> None:
         """A checkpoint is complete: the reader is told, with the positions that it holds."""
@@ -315,7 +322,10 @@ class SourceTask:
             await self.output.idle(element.idle)
         else:
             self.host.captured(self, element, self._capture(element.checkpoint_id))
-            self.output.broadcast(element)
+            if element.unaligned:
+                self.output.overtake(element)
+            else:
+                self.output.broadcast(element)
             if element.checkpoint_id == self._stop_behind:
                 self._stop = False
 

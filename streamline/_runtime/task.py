@@ -14,9 +14,10 @@ import anyio
 from streamline import abc
 from streamline._channel.gate import Gate, Tick
 from streamline._channel.output import ChannelOutput
-from streamline._core.elements import Barrier, Batch, EndOfInput, Watermark, WatermarkStatus
+from streamline._core.elements import Barrier, Batch, Element, EndOfInput, Watermark, WatermarkStatus
 from streamline._core.time import Clock, TimerHandle, perf_counter
 from streamline._runtime.failing_record import note_record
+from streamline._runtime.in_flight import UnalignedCapture
 from streamline._runtime.metrics import MetricGroup
 from streamline._runtime.slice import BatchLimit, TimeSlice
 from streamline._state.capture import Capture
@@ -89,9 +90,11 @@ class OperatorTask:
         keyed: bool,
         restore: Sequence[SubtaskSnapshot] | None = None,
         ended_before: bool = False,
+        in_flight: tuple[Sequence[tuple[int, Element]], bool] = ((), False),
     ) -> None:
         """
         Args:
+            in_flight: what was on its way to it in that checkpoint, with the numbers of channels (True) or inputs.
             restore: what the operator's subtasks had in the checkpoint that the job goes on from.
             ended_before: in that checkpoint the subtask had ended: it passes on the end and does nothing else.
         """
@@ -114,6 +117,7 @@ class OperatorTask:
         self.restored = False
         self._restore = restore
         self._ended_before = ended_before
+        gate.replay(*in_flight)
         self._notices: deque[tuple[Callable[[int], Awaitable[None]], int]] = deque()
         self._released = False
         self._keyed = keyed
@@ -262,8 +266,13 @@ class OperatorTask:
         await self.operator.on_barrier(barrier, self.output)
         incremental = self.host.incremental and not barrier.savepoint
         capture = self._capture(barrier.checkpoint_id, incremental)
-        self.output.broadcast(barrier)
-        self.host.captured(self, barrier, capture)
+        cut = self.gate.cut
+        if barrier.unaligned and cut is not None:
+            self.output.overtake(barrier)
+            self.host.captured(self, barrier, UnalignedCapture(capture, cut, self.gate.inputs))
+        else:
+            self.output.broadcast(barrier)
+            self.host.captured(self, barrier, capture)
 
     def _capture(self, checkpoint_id: int, incremental: bool) -> Capture:
         return self.state.capture(checkpoint_id, incremental, self.gate.watermark, self.output.emitted)
@@ -301,9 +310,13 @@ class OperatorTask:
 
     def notify_aborted(self, checkpoint_id: int) -> None:
         """A checkpoint was given up: the operator is told, and nobody waits for its barriers any more."""
-        self.gate.aligner.give_up(checkpoint_id)
+        self.gate.give_up(checkpoint_id)
         self._notices.append((self.operator.on_checkpoint_aborted, checkpoint_id))
         self.gate.poke()
+
+    def expedite(self, checkpoint_id: int) -> None:
+        """Aligning a checkpoint takes too long: its barriers overtake from now on."""
+        self.gate.expedite(checkpoint_id)
 
     def release(self) -> None:
         """What this subtask ended with is safe: it may go."""

@@ -66,6 +66,7 @@ class SubtaskSnapshot(msgspec.Struct):
         operator: state that belongs to no key.
         watermark: how far event time had come, epoch ms; None: not at all, or to its end.
         emitted: the last watermark that was sent on.
+        in_flight: elements that were on their way to it (unaligned checkpoints), and `channels`: how many it had.
         files: of a RocksDB database, by their name in it; they lie in the job's shared folder.
         small: other files of that database, by name.
         uploads: files that are still to be put there; never written.
@@ -82,6 +83,8 @@ class SubtaskSnapshot(msgspec.Struct):
     operator: list[OperatorSnapshot] = []
     watermark: int | None = None
     emitted: int | None = None
+    in_flight: bytes = b""
+    channels: int = 0
     files: dict[str, SharedFile] = {}
     small: dict[str, bytes] = {}
     uploads: Any = None
