@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar, cast, overload
 
+from streamline._core.config import parse_memory
 from streamline._core.time import to_millis
 from streamline.errors import ValidationException
 
-__all__ = ("Option", "Options", "boolean", "choice", "duration", "integer", "listed", "text")
+__all__ = ("Option", "Options", "boolean", "choice", "duration", "integer", "listed", "memory", "text")
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -38,7 +39,7 @@ class Option(Generic[T]):
 
     Attributes:
         key: as written in WITH.
-        kind: "text", "integer", "boolean", "duration", "list" or "choice".
+        kind: "text", "integer", "boolean", "duration", "memory", "list" or "choice".
         default: what it is when it is not set; None where it has no default.
         choices: the values of a "choice".
         separator: of a "list".
@@ -79,6 +80,8 @@ class Option(Generic[T]):
                     return to_millis(value, f"option '{self.key}'")
                 except ValidationException as e:
                     raise ValueError(str(e)) from None
+            case "memory":
+                return parse_memory(value)
             case "list":
                 return [part.strip() for part in value.split(self.separator) if part.strip()]
             case "choice":
@@ -119,6 +122,11 @@ def duration(key: str) -> Option[int | None]: ...
 def duration(key: str, default: int | None = None) -> Option[Any]:
     """A duration such as `10 s`; its value is milliseconds."""
     return Option(key, "duration", default)
+
+
+def memory(key: str, default: int) -> Option[int]:
+    """An amount such as `128 mb`; its value is bytes."""
+    return Option(key, "memory", default)
 
 
 def choice(key: str, choices: Iterable[str], default: str) -> Option[str]:

@@ -19,6 +19,8 @@ __all__ = ("connector", "connector_names", "format_factory", "format_names")
 
 _CONNECTORS: Final = {
     "blackhole": "streamline.connectors.blackhole:BlackholeFactory",
+    "datagen": "streamline.connectors.datagen.table:DatagenTableFactory",
+    "filesystem": "streamline.connectors.files.table:FilesystemTableFactory",
     "kafka": "streamline.connectors.kafka.table:KafkaTableFactory",
     "print": "streamline.connectors.print:PrintFactory",
     "upsert-kafka": "streamline.connectors.kafka.upsert:UpsertKafkaTableFactory",

@@ -13,7 +13,15 @@ from streamline._core.time import Duration, from_epoch_millis, to_millis
 from streamline.connectors.builder import Builder
 from streamline.errors import StreamlineError, ValidationException
 
-__all__ = ("BucketAssigner", "BucketContext", "OutputFileConfig", "RollingPolicy", "bucket_function")
+__all__ = (
+    "BucketAssigner",
+    "BucketContext",
+    "OutputFileConfig",
+    "RollingPolicy",
+    "bucket_function",
+    "checked_bucket",
+    "strftime_of",
+)
 
 
 # -- rolling -------------------------------------------------------------------------------------------------------
@@ -151,7 +159,7 @@ class BucketAssigner:
         Raises:
             ValidationException: another letter in the format, or no such time zone.
         """
-        pattern = _strftime(format_str)
+        pattern = strftime_of(format_str)
         try:
             zone = ZoneInfo(timezone_id or "UTC")
         except (ZoneInfoNotFoundError, ValueError) as e:
@@ -177,7 +185,7 @@ _LETTERS: Final = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M",
 _TOKEN: Final = re.compile(r"'((?:[^']|'')*)'|(([A-Za-z])\3*)|([^A-Za-z'])")
 
 
-def _strftime(java: str) -> str:
+def strftime_of(java: str) -> str:
     """A pattern of Java's DateTimeFormatter as one of strftime."""
     found, at = [], 0
     while at < len(java):

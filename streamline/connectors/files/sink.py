@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 from streamline._core.time import Duration, to_millis
@@ -11,7 +12,7 @@ from streamline.connectors.builder import Builder
 from streamline.connectors.files.encoding import Encoder, RecordEncoder
 from streamline.connectors.files.listing import local_path
 from streamline.connectors.files.policy import OutputFileConfig, RollingPolicy, bucket_function
-from streamline.connectors.files.writer import FileWriter, WriterSettings
+from streamline.connectors.files.writer import AfterCommit, BatchEncoder, FileWriter, WriterSettings
 from streamline.errors import ValidationException
 
 __all__ = ("FileSink", "FileSinkBuilder")
@@ -52,6 +53,8 @@ class FileSink(Sink[Any]):
         output_file_config: OutputFileConfig | None = None,
         delimiter: bytes = b"\n",
         bucket_check_interval: Duration = 60_000,
+        _encoder: BatchEncoder | None = None,
+        _after_commit: Callable[[str], AfterCommit] | None = None,
     ) -> None:
         if not os.fspath(path):
             raise ValidationException("a FileSink needs the path of a folder")
@@ -61,12 +64,13 @@ class FileSink(Sink[Any]):
         made = RecordEncoder(encoder if encoder is not None else Encoder.json_lines())
         self._settings = WriterSettings(
             base=os.path.abspath(local_path(path)),
-            encoder=made,
+            encoder=_encoder if _encoder is not None else made,
             names=output_file_config or OutputFileConfig(part_suffix=made.suffix),
             rolling=rolling_policy or RollingPolicy(),
             assign=bucket_function(bucket_assigner),
             delimiter=delimiter,
             check_interval=interval,
+            after_commit=_after_commit,
         )
 
     @staticmethod

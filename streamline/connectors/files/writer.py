@@ -42,12 +42,19 @@ class BatchEncoder(Protocol):
 class AfterCommit(Protocol):
     """What else is done with folders whose files have been committed."""
 
-    def written(self, bucket: str) -> None:
+    def written(self, bucket: str, now: int) -> None:
         """A record went into this folder."""
         ...
 
-    def committed(self, buckets: set[str], now: int, watermark: int | None) -> None:
-        """Files of these folders are in place; called with none too, as time goes on. Blocks."""
+    def committed(self, buckets: set[str], now: int, watermark: int | None, ended: bool) -> None:
+        """Files of these folders are in place; called with none too, as time goes on. Blocks.
+
+        Args:
+            buckets: the folders.
+            now: processing time, epoch ms.
+            watermark: epoch ms, None before the first.
+            ended: nothing follows.
+        """
         ...
 
     def snapshot(self) -> Any:
@@ -137,6 +144,7 @@ class FileWriter(SinkWriter[Any]):
         #: Restored, and no checkpoint has been completed since.
         self._restored = False
         self._next_check = 0
+        self._ended = False
         self._staging: Staging | None = None
         self._after = None if settings.after_commit is None else settings.after_commit(settings.base)
 
@@ -211,7 +219,7 @@ class FileWriter(SinkWriter[Any]):
             return
         self._records.inc(len(records))
         if self._after is not None:
-            self._after.written(bucket)
+            self._after.written(bucket, now)
         delimiter, start = settings.delimiter, 0
         while start < len(records):
             part = await self._part(bucket, now)
@@ -276,6 +284,9 @@ class FileWriter(SinkWriter[Any]):
                 f"files cannot be written to {self._settings.base}: {e.strerror or e} ({e.filename or 'no name'})"
             ) from e
 
+    async def flush(self, end_of_input: bool = False) -> None:
+        self._ended = self._ended or end_of_input  # files are written when they are prepared
+
     async def write_watermark(self, timestamp: int) -> None:
         self._context.watermark = timestamp
 
@@ -312,7 +323,7 @@ class FileWriter(SinkWriter[Any]):
         if self._after is not None:
             buckets = {os.path.dirname(c.target) for c in files}
             now, watermark = self._clock.now(), self._context.watermark
-            await self._in_thread(partial(self._after.committed, buckets, now, watermark))
+            await self._in_thread(partial(self._after.committed, buckets, now, watermark, self._ended))
 
     async def abort(self, committables: Sequence[Any]) -> None:
         await self._in_thread(partial(self._stage.abort, as_committables(committables)))
