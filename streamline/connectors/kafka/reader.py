@@ -113,6 +113,7 @@ class KafkaReader(SourceReader[Any]):
         self._closed = False
         self._to_commit: dict[TopicPartition, int] = {}
         self._commit_due = asyncio.Event()
+        self._committing: asyncio.Task[None] | None = None
 
     # -- start ---------------------------------------------------------------------------------------------------
 
@@ -397,24 +398,34 @@ class KafkaReader(SourceReader[Any]):
             await self._commit_now()
 
     async def _commit_now(self) -> None:
+        """Commit what is due. The request has a task of its own, which is never cancelled halfway: the client keeps one
+        inside, whose failure nobody would hear of.
+        """
+        if self._committing is not None and not self._committing.done():
+            await asyncio.wait({self._committing}, timeout=REQUEST_SECONDS)
+            if not self._committing.done():
+                return
         offsets, self._to_commit = self._to_commit, {}
         of = {p.tp: p for p in self._partitions.values()}
         consumer = self._client()
         # The client commits only what it is assigned; a partition that had ended before the start is not.
         there = consumer.assignment()
         wanted = {tp: OffsetAndMetadata(o, "") for tp, o in offsets.items() if tp in there and of[tp].committed != o}
-        if not wanted:
-            return
+        if wanted:
+            self._committing = asyncio.get_running_loop().create_task(self._send_commit(wanted), name="kafka commit")
+            await asyncio.wait({self._committing}, timeout=REQUEST_SECONDS)
+
+    async def _send_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         try:
-            with anyio.fail_after(REQUEST_SECONDS):
-                await consumer.commit(wanted)
-        except (kafka_errors.KafkaError, TimeoutError) as e:
+            await self._client().commit(offsets)
+        except kafka_errors.KafkaError as e:
             self._commits[1].inc()
             _log.warning("offsets of group %r could not be committed: %r", self._settings.group, e)
         else:
             self._commits[0].inc()
-            for tp, o in wanted.items():
-                of[tp].committed = o.offset
+            for p in self._partitions.values():
+                if p.tp in offsets:
+                    p.committed = offsets[p.tp].offset
 
     async def _auto_commit(self) -> None:
         """What `enable.auto.commit` asks for: offsets at an interval, whether or not there are checkpoints."""
@@ -433,11 +444,14 @@ class KafkaReader(SourceReader[Any]):
             return
         if self._settings.auto_commit_interval is not None:
             self._commit_soon({p.tp: p.position for p in self._partitions.values()})
-        if self._to_commit:
-            with anyio.move_on_after(self._settings.close_seconds / 2):
-                await self._commit_now()
+        with anyio.move_on_after(self._settings.close_seconds / 2):
+            await self._commit_now()
         self._commit_due.set()
         await stop(consumer, self._settings.close_seconds)
+        if self._committing is not None and not self._committing.done():
+            await asyncio.wait({self._committing}, timeout=1.0)
+            self._committing.cancel()
+            await asyncio.wait({self._committing})
 
     # -- metrics -------------------------------------------------------------------------------------------------
 
