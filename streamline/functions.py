@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 from streamline._core.watermarks import TimestampAssigner, WatermarkGenerator
 from streamline._operators.async_retry import (
@@ -174,7 +174,7 @@ class ProcessFunction(Function, ABC, Generic[IN, OUT]):
     is sent by `ctx.output(tag, value)`, or yielded as `tag, value`.
     """
 
-    Context: ClassVar = ProcessContext
+    Context: TypeAlias = ProcessContext
 
     @abstractmethod
     def process_element(self, value: IN, ctx: ProcessContext) -> Any:
@@ -184,8 +184,8 @@ class ProcessFunction(Function, ABC, Generic[IN, OUT]):
 class KeyedProcessFunction(Function, ABC, Generic[KEY, IN, OUT]):
     """A record of a keyed stream with its context: state and timers belong to its key."""
 
-    Context: ClassVar = ProcessContext
-    OnTimerContext: ClassVar = ProcessContext
+    Context: TypeAlias = ProcessContext
+    OnTimerContext: TypeAlias = ProcessContext
 
     @abstractmethod
     def process_element(self, value: IN, ctx: ProcessContext) -> Any:
@@ -222,7 +222,7 @@ class CoFlatMapFunction(Function, ABC, Generic[IN1, IN2, OUT]):
 class CoProcessFunction(Function, ABC, Generic[IN1, IN2, OUT]):
     """Two streams with context."""
 
-    Context: ClassVar = ProcessContext
+    Context: TypeAlias = ProcessContext
 
     @abstractmethod
     def process_element1(self, value: IN1, ctx: ProcessContext) -> Any:
@@ -236,8 +236,8 @@ class CoProcessFunction(Function, ABC, Generic[IN1, IN2, OUT]):
 class KeyedCoProcessFunction(Function, ABC, Generic[KEY, IN1, IN2, OUT]):
     """Two streams keyed alike: both sides see the state and the timers of the key."""
 
-    Context: ClassVar = ProcessContext
-    OnTimerContext: ClassVar = ProcessContext
+    Context: TypeAlias = ProcessContext
+    OnTimerContext: TypeAlias = ProcessContext
 
     @abstractmethod
     def process_element1(self, value: IN1, ctx: ProcessContext) -> Any:
@@ -257,8 +257,8 @@ class KeyedCoProcessFunction(Function, ABC, Generic[KEY, IN1, IN2, OUT]):
 class BaseBroadcastProcessFunction(Function, ABC):
     """What both broadcast process functions have in common."""
 
-    Context: ClassVar = BroadcastContext
-    ReadOnlyContext: ClassVar = BroadcastContext
+    Context: TypeAlias = BroadcastContext
+    ReadOnlyContext: TypeAlias = BroadcastContext
 
 
 class BroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[IN1, IN2, OUT]):
@@ -276,7 +276,7 @@ class BroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[IN1, IN2, O
 class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, IN1, IN2, OUT]):
     """Records of a keyed stream beside broadcast ones; the former have keyed state and timers."""
 
-    OnTimerContext: ClassVar = BroadcastContext
+    OnTimerContext: TypeAlias = BroadcastContext
 
     @abstractmethod
     def process_element(self, value: IN1, ctx: BroadcastContext) -> Any:
@@ -322,7 +322,7 @@ class CoGroupFunction(Function, ABC, Generic[IN1, IN2, OUT]):
 class ProcessJoinFunction(Function, ABC, Generic[IN1, IN2, OUT]):
     """A pair of an interval join."""
 
-    Context: ClassVar = IntervalJoinContext
+    Context: TypeAlias = IntervalJoinContext
 
     @abstractmethod
     def process_element(self, left: IN1, right: IN2, ctx: IntervalJoinContext) -> Any:
@@ -381,7 +381,7 @@ class AllWindowFunction(Function, ABC, Generic[IN, OUT, W]):
 class ProcessWindowFunction(Function, ABC, Generic[IN, OUT, KEY, W]):
     """The records of a window of a key, or the result of an aggregation before it, with context."""
 
-    Context: ClassVar = WindowContext
+    Context: TypeAlias = WindowContext
 
     @abstractmethod
     def process(self, key: KEY, context: WindowContext, elements: Iterable[IN]) -> Any:
@@ -394,7 +394,7 @@ class ProcessWindowFunction(Function, ABC, Generic[IN, OUT, KEY, W]):
 class ProcessAllWindowFunction(Function, ABC, Generic[IN, OUT, W]):
     """The records of a window over all keys, with context."""
 
-    Context: ClassVar = WindowContext
+    Context: TypeAlias = WindowContext
 
     @abstractmethod
     def process(self, context: WindowContext, elements: Iterable[IN]) -> Any:
@@ -441,7 +441,7 @@ class SourceFunction(Function, ABC, Generic[OUT]):
 class SinkFunction(Function, ABC, Generic[IN]):
     """Takes records out of the job, at least once."""
 
-    Context: ClassVar = SinkCallContext
+    Context: TypeAlias = SinkCallContext
 
     @abstractmethod
     def invoke(self, value: IN, context: SinkCallContext) -> Any:

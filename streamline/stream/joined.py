@@ -92,7 +92,11 @@ class _Together(Generic[T1, T2]):
         one, two = self._streams
         selectors = (self._selectors[0], self._selectors[1])
         tagged = tagged_selector(*selectors)
-        trigger, evictor, lateness = self._trigger or assigner.get_default_trigger(), self._evictor, self._lateness
+        trigger, evictor, lateness = (
+            self._trigger or assigner.get_default_trigger(one.get_execution_environment()),
+            self._evictor,
+            self._lateness,
+        )
 
         def operator() -> CoGroupWindows:
             call = WindowCall(Paired(function, pairing), "apply")

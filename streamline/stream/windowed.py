@@ -217,7 +217,8 @@ class _Windowed(Generic[T]):
         return self._build(name, make, window_function, shape, kind)
 
     def _build(self, name: str, make: Make | None, function: Any, shape: Shape, output_type: Any) -> DataStream[Any]:
-        plan, selector = self._plan, self._input.key_selector
+        plan, selector, env = self._plan, self._input.key_selector, self._input.get_execution_environment()
+        trigger = plan.trigger or plan.assigner.get_default_trigger(env)
         late = None if plan.late_tag is None else plan.late_tag.tag_id
 
         def operator() -> Operator:
@@ -234,7 +235,7 @@ class _Windowed(Generic[T]):
             return GeneralWindows(
                 selector,
                 assigner,
-                plan.trigger or assigner.get_default_trigger(),
+                trigger,
                 plan.evictor,
                 plan.lateness,
                 None if make is None else make(),

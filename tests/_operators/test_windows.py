@@ -30,12 +30,14 @@ from streamline.windows import (
     ContinuousProcessingTimeTrigger,
     CountEvictor,
     CountTrigger,
+    CountWindow,
     DeltaEvictor,
     DeltaTrigger,
     DynamicEventTimeSessionWindows,
     EventTimeSessionWindows,
     EventTimeTrigger,
     GlobalWindows,
+    MergingWindowAssigner,
     NeverTrigger,
     ProcessingTimeSessionWindows,
     ProcessingTimeTrigger,
@@ -91,7 +93,7 @@ def general(
     return GeneralWindows(
         key,
         assigner,
-        trigger or assigner.get_default_trigger(),
+        trigger or assigner.get_default_trigger(None),
         evictor,
         lateness,
         None if aggregate is None else aggregating(aggregate),
@@ -639,6 +641,57 @@ async def test_a_trigger_of_the_users_own() -> None:
     assert await values(tumbling_, "a 4 @ 1 | a 7 @ 2 | a 5 @ 3", "~ max") == [[("a", 0, 10, [4, 7])], [], []]
     session = general(EventTimeSessionWindows.with_gap(5), trigger=Every())
     assert await values(session, "a 4 @ 0 | a 5 @ 8", "a 1 @ 4") == [[], [("a", 0, 13, [4, 5, 1])], []]
+
+
+class Pairs(WindowAssigner[Any, CountWindow]):
+    """Every two records of a key: the assigner remembers in state how many there were."""
+
+    seen = ValueStateDescriptor("seen", int)
+
+    def assign_windows(self, element: Any, timestamp: int | None, context: Any) -> Any:
+        seen = context.get_runtime_context().get_state(self.seen)
+        n = seen.value() or 0
+        seen.update(n + 1)
+        return [CountWindow(n // 2)]
+
+    def get_default_trigger(self, env: Any) -> Any:
+        return PurgingTrigger.of(CountTrigger.of(2))
+
+    def is_event_time(self) -> bool:
+        return False
+
+
+async def test_an_assigner_of_the_users_own_has_state() -> None:
+    got = await values(general(Pairs(), function=lambda k, ctx, vs: (k, ctx.window().id, [v[1] for v in vs])),
+                       "a 1 | b 9 | a 2 | a 3 | b 8 | a 4")  # fmt: skip
+    assert got[0] == [("a", 0, [1, 2]), ("b", 0, [9, 8]), ("a", 1, [3, 4])]
+
+
+class Days(MergingWindowAssigner[Any, TimeWindow]):
+    """One window per record, merged with those of the same ten."""
+
+    def assign_windows(self, element: Any, timestamp: int | None, context: Any) -> Any:
+        assert timestamp is not None
+        return [TimeWindow(timestamp, timestamp + 1)]
+
+    def merge_windows(self, windows: Iterable[TimeWindow], callback: Any) -> None:
+        by_ten: dict[int, list[TimeWindow]] = {}
+        for window in windows:
+            by_ten.setdefault(window.start // 10, []).append(window)
+        for parts in by_ten.values():
+            if len(parts) > 1:
+                callback.merge(parts, TimeWindow(min(w.start for w in parts), max(w.end for w in parts)))
+
+    def get_default_trigger(self, env: Any) -> Any:
+        return EventTimeTrigger.create()
+
+    def is_event_time(self) -> bool:
+        return True
+
+
+async def test_a_merging_assigner_of_the_users_own() -> None:
+    got = await values(general(Days()), "a 1 @ 1 | a 2 @ 15 | a 3 @ 8 | a 4 @ 3 | ~ max")
+    assert got[0] == [("a", 1, 9, [1, 3, 4]), ("a", 15, 16, [2])]
 
 
 # -- evictors ------------------------------------------------------------------------------------------------------

@@ -199,9 +199,11 @@ class AlignedWindows(Operator):
                 self._call.clear(window)
             await self._held.flush(out)
         else:
-            rest = list(accumulators.values())
-            for start in range(0, len(rest), _RUN):
-                run = rest[start : start + _RUN]
+            keys = list(accumulators)
+            pop = accumulators.pop
+            for start in range(0, len(keys), _RUN):
+                # Taken out as they are sent, so that no large table has to be freed in one go.
+                run = [pop(key) for key in keys[start : start + _RUN]]
                 await out.send(Batch(run if result is None else list(map(result, run)), [end - 1] * len(run)))
         del self._table.data[end]
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from enum import Enum
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from streamline._core.time import Duration, to_millis
+from streamline._operators.runtime_context import RuntimeContext
 from streamline._operators.window.trigger import EventTimeTrigger, NeverTrigger, ProcessingTimeTrigger, Trigger
 from streamline._operators.window.types import GLOBAL_WINDOW, TimeWindow, Window, merge_overlapping
 from streamline.errors import StreamlineError, ValidationException
@@ -18,6 +19,7 @@ __all__ = (
     "DynamicProcessingTimeSessionWindows",
     "EventTimeSessionWindows",
     "GlobalWindows",
+    "MergeCallback",
     "MergingWindowAssigner",
     "ProcessingTimeSessionWindows",
     "SessionWindowTimeGapExtractor",
@@ -41,17 +43,35 @@ class WindowAssignerContext(Protocol):
         """Epoch milliseconds."""
         ...
 
+    def get_runtime_context(self) -> RuntimeContext:
+        """State and metrics; state belongs to the key of the record."""
+        ...
+
+
+class MergeCallback(Protocol):
+    """Where a merging assigner says which windows merge."""
+
+    def merge(self, to_be_merged: Iterable[Any], merge_result: Any) -> None:
+        """These windows (several, the result may be among them) become `merge_result`."""
+        ...
+
+
+_WindowAssignerContext: TypeAlias = WindowAssignerContext
+_MergeCallback: TypeAlias = MergeCallback
+
 
 class WindowAssigner(ABC, Generic[T, W]):
-    """Assigns records to windows; has no state."""
+    """Assigns records to windows; what it has to remember lies in state."""
+
+    WindowAssignerContext: TypeAlias = _WindowAssignerContext
 
     @abstractmethod
     def assign_windows(self, element: T, timestamp: int | None, context: WindowAssignerContext) -> Collection[W]:
         """The windows of a record; `timestamp` is its event time, epoch ms, None where it has none."""
 
     @abstractmethod
-    def get_default_trigger(self) -> Trigger[T, W]:
-        """The trigger where the program names none."""
+    def get_default_trigger(self, env: Any) -> Trigger[T, W]:
+        """The trigger where the program names none; `env` is the program's environment."""
 
     @abstractmethod
     def is_event_time(self) -> bool:
@@ -61,9 +81,11 @@ class WindowAssigner(ABC, Generic[T, W]):
 class MergingWindowAssigner(WindowAssigner[T, W]):
     """Assigns records to windows that merge."""
 
+    MergeCallback: TypeAlias = _MergeCallback
+
     @abstractmethod
-    def merge_windows(self, windows: Iterable[W]) -> Sequence[tuple[W, Sequence[W]]]:
-        """Which of the windows merge: (result, parts) of every group of more than one."""
+    def merge_windows(self, windows: Iterable[W], callback: MergeCallback) -> None:
+        """Call `callback.merge(to_be_merged, merge_result)` for every group of windows that merge."""
 
 
 def timestamp_of(timestamp: int | None) -> int:
@@ -127,7 +149,7 @@ class _Aligned(WindowAssigner[Any, TimeWindow]):
             return (TimeWindow(start, start + size),)
         return [TimeWindow(s, s + size) for s in range(start, t - size, -slide)]
 
-    def get_default_trigger(self) -> Trigger[Any, Any]:
+    def get_default_trigger(self, env: Any = None) -> Trigger[Any, Any]:
         return EventTimeTrigger() if self.event_time else ProcessingTimeTrigger()
 
     def is_event_time(self) -> bool:
@@ -241,10 +263,11 @@ class _Session(MergingWindowAssigner[Any, TimeWindow]):
         t = timestamp_of(timestamp) if self.event_time else context.get_current_processing_time()
         return (TimeWindow(t, t + self.gap_of(element)),)
 
-    def merge_windows(self, windows: Iterable[TimeWindow]) -> Sequence[tuple[TimeWindow, Sequence[TimeWindow]]]:
-        return merge_overlapping(windows)
+    def merge_windows(self, windows: Iterable[TimeWindow], callback: MergeCallback) -> None:
+        for merged, parts in merge_overlapping(windows):
+            callback.merge(parts, merged)
 
-    def get_default_trigger(self) -> Trigger[Any, Any]:
+    def get_default_trigger(self, env: Any = None) -> Trigger[Any, Any]:
         return EventTimeTrigger() if self.event_time else ProcessingTimeTrigger()
 
     def is_event_time(self) -> bool:
@@ -332,7 +355,7 @@ class GlobalWindows(WindowAssigner[Any, Any]):
     def assign_windows(self, element: Any, timestamp: int | None, context: WindowAssignerContext) -> Collection[Any]:
         return (GLOBAL_WINDOW,)
 
-    def get_default_trigger(self) -> Trigger[Any, Any]:
+    def get_default_trigger(self, env: Any = None) -> Trigger[Any, Any]:
         return NeverTrigger()
 
     def is_event_time(self) -> bool:

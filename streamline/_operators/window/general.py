@@ -11,7 +11,7 @@ from streamline._core.elements import MAX_TIMESTAMP
 from streamline._operators.failure import note_value
 from streamline._operators.keys import Keys
 from streamline._operators.results import Held, Sides
-from streamline._operators.runtime_context import spec_of
+from streamline._operators.runtime_context import RuntimeContext, spec_of
 from streamline._operators.window.assign import MergingWindowAssigner, WindowAssigner
 from streamline._operators.window.call import WindowCall
 from streamline._operators.window.evict import Evictor, TimestampedValue
@@ -47,17 +47,21 @@ Added: TypeAlias = tuple[Any, Any, TriggerResult, bool]
 class _Context:
     """What assigner, trigger and evictor see of the window that is being worked on."""
 
-    __slots__ = ("_ctx", "_handles", "_store", "merged", "window")
+    __slots__ = ("_ctx", "_handles", "_runtime", "_store", "merged", "window")
 
     def __init__(self, ctx: OperatorContext) -> None:
         self._ctx = ctx
         self._store = ctx.store
+        self._runtime = RuntimeContext(ctx, True)
         self._handles: dict[str, Any] = {}
         self.window: Any = None
         self.merged: Sequence[Any] = ()
 
     def get_current_processing_time(self) -> int:
         return self._ctx.clock.now()
+
+    def get_runtime_context(self) -> RuntimeContext:
+        return self._runtime
 
     def get_current_watermark(self) -> int:
         return self._store.timers.current_watermark

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from streamline._operators.window.assign import MergingWindowAssigner
@@ -12,6 +12,16 @@ __all__ = ("MergingWindows",)
 
 #: Called with (result, windows that were merged, state window of the result, state windows to merge into it).
 OnMerge = Callable[[Any, Sequence[Any], Any, Sequence[Any]], None]
+
+
+class _Groups:
+    """Takes down which windows an assigner wants merged."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[Any, list[Any]]] = []
+
+    def merge(self, to_be_merged: Iterable[Any], merge_result: Any) -> None:
+        self.found.append((merge_result, list(to_be_merged)))
 
 
 class MergingWindows:
@@ -42,7 +52,9 @@ class MergingWindows:
         if window in mapping:  # open windows never overlap, so it merges with nothing
             return window
         result = window
-        for merged, parts in self._assigner.merge_windows([*mapping, window]):
+        groups = _Groups()
+        self._assigner.merge_windows([*mapping, window], groups)
+        for merged, parts in groups.found:
             if window in parts:
                 result = merged
             before = [w for w in parts if w in mapping]

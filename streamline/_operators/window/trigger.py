@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from enum import Enum
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from streamline._core.declare import StateSpec
 from streamline._core.time import Duration, to_millis
@@ -101,8 +101,15 @@ class OnMergeContext(TriggerContext, Protocol):
         ...
 
 
+_TriggerContext: TypeAlias = TriggerContext
+_OnMergeContext: TypeAlias = OnMergeContext
+
+
 class Trigger(ABC, Generic[T, W]):
     """Decides, for every window by itself. One object serves all windows: what it has to remember lies in state."""
+
+    TriggerContext: TypeAlias = _TriggerContext
+    OnMergeContext: TypeAlias = _OnMergeContext
 
     @abstractmethod
     def on_element(self, element: T, timestamp: int | None, window: W, ctx: TriggerContext) -> TriggerResult:
