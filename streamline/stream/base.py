@@ -13,6 +13,7 @@ from streamline.errors import ValidationException
 from streamline.stream.adapt import event_time_of
 
 if TYPE_CHECKING:
+    from streamline.stream.config import ExecutionConfig
     from streamline.stream.environment import StreamExecutionEnvironment
 
 __all__ = ("Origin", "Stream", "StreamNode")
@@ -141,6 +142,10 @@ class Stream:
     def get_execution_environment(self) -> StreamExecutionEnvironment:
         """The environment it belongs to."""
         return self._env
+
+    def get_execution_config(self) -> ExecutionConfig:
+        """Options of execution, by method."""
+        return self._env.get_config()
 
     def element_type(self) -> Any:
         """Type of the records (a TypeInformation, a Python type, or None where it is not known)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
@@ -253,11 +254,21 @@ class DataStream(Stream, StreamNode, Generic[T]):
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy[Any]) -> DataStream[T]:
         """Give records timestamps, and make watermarks from them; those that came before are dropped.
 
+        A warning names both strategies where the stream has one already.
+
         Raises:
             ValidationException: `watermark_strategy` is none.
         """
         if not isinstance(watermark_strategy, WatermarkStrategy):
             raise ValidationException(f"a WatermarkStrategy is needed, not {watermark_strategy!r}")
+        before = self._strategies()
+        if before:
+            warnings.warn(
+                f"a second watermark strategy ({watermark_strategy.text}) over a stream that has one "
+                f"({', '.join(before)}): the watermarks of the first are dropped here",
+                UserWarning,
+                stacklevel=2,
+            )
         interval = self._env.watermark_interval
         return self._new(
             self._attach(
@@ -286,6 +297,21 @@ class DataStream(Stream, StreamNode, Generic[T]):
     def create_temporary_view(self, table_environment: TableBridge, path: str, *fields_or_schema: Any) -> None:
         """Register the records as a table: `table_environment.create_temporary_view(path, stream, …)`."""
         table_environment.create_temporary_view(path, self, *fields_or_schema)
+
+    def _strategies(self) -> list[str]:
+        """The watermark strategies that this stream's event time comes from."""
+        graph, found = self._env.graph, dict[str, None]()
+        stack = [o.node for o in self._origins]
+        while stack:
+            node = graph.nodes[stack.pop()]
+            if node.event_time != "yes":
+                continue
+            strategy = dict(node.options).get("strategy", node.strategy)
+            if strategy is not None:
+                found[strategy.text] = None
+            else:
+                stack += [e.source for e in graph.inputs(node.id)]
+        return list(found)
 
     # -- what there is not ---------------------------------------------------------------------------------------
 

@@ -31,6 +31,7 @@ from streamline.stream.adapt import checked, result_type
 
 if TYPE_CHECKING:
     from streamline.stream.datastream import DataStream
+    from streamline.stream.environment import StreamExecutionEnvironment
     from streamline.stream.keyed import KeyedStream
 
 __all__ = ("AllWindowedStream", "WindowedStream", "count_windowed")
@@ -63,6 +64,14 @@ class _Windowed(Generic[T]):
             raise ValidationException(_no_event_time(input_stream, window_assigner))
         self._input = input_stream
         self._plan = WindowPlan(window_assigner)
+
+    def get_execution_environment(self) -> StreamExecutionEnvironment:
+        """The environment it belongs to."""
+        return self._input.get_execution_environment()
+
+    def get_input_type(self) -> Any:
+        """Type of the records."""
+        return self._input.element_type()
 
     # -- how ---------------------------------------------------------------------------------------------------------
 

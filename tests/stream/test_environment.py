@@ -319,6 +319,15 @@ def test_event_time_is_lost_and_found_along_the_graph() -> None:
     assert plain.assign_timestamps_and_watermarks(WatermarkStrategy.for_monotonous_timestamps()).event_time == "yes"
 
 
+def test_a_second_watermark_strategy_warns_and_names_both() -> None:
+    env = environment()
+    bounded = WatermarkStrategy.for_bounded_out_of_orderness(5).with_timestamp_assigner(lambda v: v)
+    monotonous = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda v: v)
+    once = env.from_source(numbers, bounded, "timed").map(lambda v: v)
+    with pytest.warns(UserWarning, match=r"\(monotonous timestamps\) over .* \(bounded out of orderness by 5 ms\)"):
+        once.assign_timestamps_and_watermarks(monotonous)
+
+
 async def test_an_event_time_timer_on_a_stream_without_timestamps_fails_at_the_call() -> None:
     def register(value: int, ctx: Any) -> None:
         ctx.timer_service().register_event_time_timer(10)
