@@ -1,4 +1,4 @@
-"""Sources of this process, generators, hybrid sources, and the batching sink."""
+"""Sources of this process: iterables, a channel that a service feeds, generators."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from typing import Any
 
 import pytest
 
-from streamline import DataStream, StreamExecutionEnvironment, StreamlineError, ValidationException, WatermarkStrategy
+from streamline import DataStream, StreamExecutionEnvironment, StreamlineError, ValidationException
 from streamline._core.time import sleep
-from streamline.connectors.batching import BatchingSink
 from streamline.connectors.generator import DataGeneratorSource, NumberSequenceSource
-from streamline.connectors.hybrid import HybridSource
-from streamline.connectors.memory import ChannelSource, CollectionSource, IterableSource
-from streamline.testing import Delay, FailOnRecord, MiniJob, ScriptedSource, VirtualClock, settle
+from streamline.connectors.memory import ChannelSource
+from streamline.testing import FailOnRecord, MiniJob, VirtualClock, settle
 
 CHECKPOINTS = {"execution.checkpointing.interval": "1 s", "restart-strategy.type": "fixed-delay"}
 
@@ -209,113 +207,3 @@ def test_generators_that_make_no_sense_are_refused(make: Any) -> None:
 def test_a_generator_by_builder() -> None:
     source = DataGeneratorSource.builder().set_generator_function(squared).set_count(3).build()
     assert source.bounded and source.output_type is int
-
-
-# -- hybrid --------------------------------------------------------------------------------------------------------
-
-
-async def test_a_hybrid_source_reads_one_after_the_other() -> None:
-    source = HybridSource(CollectionSource([1, 2]), CollectionSource([3]), CollectionSource([4, 5]))
-    assert source.bounded
-    assert await rows(environment().from_source(source)) == [1, 2, 3, 4, 5]
-    built = HybridSource.builder(CollectionSource([1])).add_source(CollectionSource([2])).build()
-    assert await rows(environment().from_source(built)) == [1, 2]
-
-
-async def test_the_next_source_may_be_made_of_where_the_last_has_ended() -> None:
-    seen = []
-
-    def live(positions: Any) -> CollectionSource[int]:
-        seen.append(dict(positions))
-        return CollectionSource(range(positions["0"], positions["0"] + 2))
-
-    assert await rows(environment().from_source(HybridSource(CollectionSource([7, 8, 9]), live))) == [7, 8, 9, 3, 4]
-    assert seen == [{"0": 3}]
-
-
-async def test_a_hybrid_source_goes_on_in_the_source_it_was_in(virtual_clock: VirtualClock) -> None:
-    def build(env: StreamExecutionEnvironment) -> Any:
-        slow = DataGeneratorSource(lambda n: 100 + n, count=30, rate_per_second=10)
-        return env.from_source(HybridSource(CollectionSource([1, 2]), slow), name="both").map(lambda v: v).name("map")
-
-    async with MiniJob(build, clock=virtual_clock, configuration=CHECKPOINTS, faults=[FailOnRecord("map", 20)]) as job:
-        await job.wait()
-    assert set(job.results) == {1, 2, *range(100, 130)}
-    assert job.results.count(1) == 1 and job.results.count(100) == 1
-
-
-async def test_watermarks_of_a_hybrid_source_come_from_both() -> None:
-    source = HybridSource(CollectionSource([1, 5]), CollectionSource([6, 9]))
-    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda v: v).with_emit_on_event()
-    stream = (
-        environment()
-        .from_source(source, strategy)
-        .process(lambda v, ctx: max(0, ctx.timer_service().current_watermark()))
-    )
-    assert await rows(stream) == [0, 0, 4, 5]
-
-
-def test_hybrid_sources_that_make_no_sense_are_refused() -> None:
-    endless = IterableSource(lambda: iter(()))
-    with pytest.raises(ValidationException, match="IterableSource has no end"):
-        HybridSource(endless, CollectionSource([1]))
-    with pytest.raises(ValidationException, match="to begin with"):
-        HybridSource()
-    with pytest.raises(ValidationException, match="made of Sources"):
-        HybridSource(CollectionSource([1]), 7)  # type: ignore[arg-type]
-
-
-# -- batching sink -------------------------------------------------------------------------------------------------
-
-
-async def test_records_are_handed_over_by_number_and_by_time(virtual_clock: VirtualClock) -> None:
-    started = virtual_clock.now()
-    calls: list[tuple[int, list[int]]] = []
-
-    async def insert(records: list[int]) -> None:
-        calls.append((virtual_clock.now() - started, records))
-
-    env = environment()
-    source = ScriptedSource([1, 2, 3, 4, 5, Delay(1500), 6])
-    env.from_source(source).sink_to(BatchingSink(insert, max_batch_size=3, max_batch_delay="1 s"))
-    await env.execute()
-    assert calls == [(0, [1, 2, 3]), (1000, [4, 5]), (1500, [6])]
-
-
-async def test_a_slow_function_holds_the_stream_back_and_its_error_fails_the_job(virtual_clock: VirtualClock) -> None:
-    busy = []
-
-    async def insert(records: list[int]) -> None:
-        busy.append(1)
-        assert len(busy) == 1, "one call at a time"
-        await sleep(virtual_clock, 100)
-        busy.pop()
-        if 9 in records:
-            raise OSError("gone")
-
-    env = environment()
-    env.from_elements(*range(10)).sink_to(BatchingSink(insert, max_batch_size=2))
-    with pytest.raises(OSError, match="gone") as caught:
-        await env.execute("job")
-    assert "in operator 'BatchingSink' of job 'job'" in caught.value.__notes__
-
-
-async def test_nothing_is_missing_after_a_restart(virtual_clock: VirtualClock) -> None:
-    written: list[int] = []
-
-    def build(env: StreamExecutionEnvironment) -> None:
-        source = DataGeneratorSource(lambda n: n, count=30, rate_per_second=10)
-        mapped = env.from_source(source, name="made").map(lambda v: v).name("map")
-        mapped.sink_to(BatchingSink(written.extend, max_batch_size=1000, max_batch_delay=None))
-
-    async with MiniJob(build, clock=virtual_clock, configuration=CHECKPOINTS, faults=[FailOnRecord("map", 25)]) as job:
-        await job.wait()
-    assert set(written) == set(range(30))
-
-
-@pytest.mark.parametrize(
-    "make", [lambda: BatchingSink(7), lambda: BatchingSink(print, 0), lambda: BatchingSink(print, 1, 0)]
-)  # type: ignore[arg-type, return-value]
-def test_batching_that_makes_no_sense_is_refused(make: Any) -> None:
-    with pytest.raises(ValidationException):
-        make()
