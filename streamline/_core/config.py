@@ -129,23 +129,28 @@ class Configuration:
         option = find_option(key)
         text = _text(value)
         if option is None:
-            if key not in self._warned:
-                self._warned[key] = None
-                warnings.warn(
-                    f"configuration key {key!r} is known to Flink and has no meaning here; it is ignored",
-                    UserWarning,
-                    stacklevel=3,
-                )
+            self._warn_idle(key)
             self._values[key] = text
             return self
         try:
-            _parse(option, text)
+            value = _parse(option, text)
         except (ValueError, ValidationException) as e:
             raise ValidationException(f"{key}: {text!r} is no value of type {option.type}: {e}") from None
+        if option.reader == "nobody" and value != option.default:
+            self._warn_idle(key)
         self._values[option.key] = text
         for observer in self._observers:
             observer(option.key, text)
         return self
+
+    def _warn_idle(self, key: str) -> None:
+        if key not in self._warned:
+            self._warned[key] = None
+            warnings.warn(
+                f"configuration key {key!r} is known to Flink and has no meaning here; it is ignored",
+                UserWarning,
+                stacklevel=4,
+            )
 
     set_string = set
     set_integer = set

@@ -20,7 +20,7 @@ __all__ = ("async_calls",)
 
 
 def async_calls(call: Call, options: AsyncOptions) -> Operator:
-    """An operator that adds the function's answer to every row (a tuple). Answers keep the order of the rows.
+    """An operator that adds the function's answer to every row (a tuple).
 
     A call that raises is made again as the options say; then, or when it takes too long, the job fails.
     """
@@ -38,5 +38,5 @@ def async_calls(call: Call, options: AsyncOptions) -> Operator:
     retry: AsyncRetryStrategy | None = None
     if options.retries:
         retry = FixedDelayRetryStrategy(options.retries, max(1, options.delay), None, lambda error: True)
-    operator = AsyncWait(ask, options.timeout, options.capacity, True, retry)
+    operator = AsyncWait(ask, options.timeout, options.capacity, options.ordered, retry)
     return with_life(operator, [function]) if isinstance(function, UserDefinedFunction) else operator

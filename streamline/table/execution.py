@@ -7,9 +7,11 @@ import itertools
 from collections.abc import Sequence
 from typing import Any, Final
 
+from streamline._channel.partition import Forward
 from streamline._core import types as t
 from streamline._core.changes import ChangelogMode, Row
 from streamline._core.types import Field
+from streamline._graph.stream_graph import StreamGraph
 from streamline.errors import StreamlineError, ValidationException
 from streamline.table.bridge import StreamHost
 from streamline.table.logical import Rel, Sink
@@ -68,12 +70,21 @@ class Execution:
         """The plans as text."""
         return explain(rels, self.settings(), [str(getattr(d, "name", d)) for d in details])
 
+    def _add(self, sinks: Sequence[Sink], graph: StreamGraph) -> tuple[Attached, ...]:
+        """Plans as part of a graph."""
+        before = set(graph.nodes)
+        attached = translate(sinks, graph, self.settings())
+        parallelism = self.session.config.value("table.exec.resource.default-parallelism")
+        if parallelism > 0:
+            _set_parallelism(graph, before, parallelism)
+        return attached
+
     # -- in the stream environment -------------------------------------------------------------------------------
 
     def translate(self, sinks: Sequence[Sink], what: str) -> tuple[tuple[Attached, ...], set[int]]:
         """Add plans to the stream environment's graph; gives their nodes, and those that were there before."""
         before = set(self.host.graph.nodes)
-        attached = translate(sinks, self.host.graph, self.settings())
+        attached = self._add(sinks, self.host.graph)
         self.session.config.planned(what)
         return attached, before
 
@@ -92,7 +103,7 @@ class Execution:
         name = self.anonymous("collect")
         sink = Sink(rel, name, row_shape(rel, None), None, ChangelogMode.all())
         graph = self.host.copied_graph()
-        (attached,) = translate([sink], graph, self.settings())
+        (attached,) = self._add([sink], graph)
         results = self.host.collected(graph, attached, "collect")
         return CloseableIterator(results), results
 
@@ -124,7 +135,7 @@ class Execution:
         if not sinks:
             raise StreamlineError("No operators defined in streaming topology. Cannot execute.")
         graph = self.host.copied_graph()
-        attached = translate(sinks, graph, self.settings())
+        attached = self._add(sinks, graph)
         name = "insert-into_" + ",".join(s.name for s in sinks)
         job = await self.host.run(graph, [a.node for a in attached], name)
         schema = ResolvedSchema.of(Field(s.name, t.BIGINT) for s in sinks)
@@ -143,3 +154,12 @@ class Execution:
 def _affected(names: Any) -> Any:
     columns = tuple(names)
     return Row.with_names(columns, [-1] * len(columns))
+
+
+def _set_parallelism(graph: StreamGraph, before: set[int], parallelism: int) -> None:
+    """Give the nodes that were added a parallelism, but those that belong to a stream without an exchange between."""
+    for number in sorted(set(graph.nodes) - before):
+        node = graph.nodes[number]
+        joined = [graph.nodes[e.source] for e in graph.inputs(number) if isinstance(e.partition, Forward)]
+        if node.parallelism is None and all(n.parallelism == parallelism for n in joined):
+            graph.update(number, parallelism=parallelism)

@@ -59,6 +59,7 @@ def insert_sink(session: TableSession, found: Found, rel: Rel, target: InsertTar
             "tables."
         )
     name = dotted(found.path)
+    session.check_hint(target.options)
     context, sink = sink_of(session, found.path, found.object, target.options or {})
     if target.overwrite and not getattr(sink.sink, "supports_overwrite", False):
         raise ValidationException(
@@ -80,6 +81,8 @@ def insert_sink(session: TableSession, found: Found, rel: Rel, target: InsertTar
             if f.type.root in ("CHAR", "VARCHAR", "BINARY", "VARBINARY"):
                 checks.setdefault(i, []).append(_length(f))
     stamp = timestamp if timestamp is not None and fitted.schema[timestamp].type.is_rowtime else None
+    if session.config.value("table.exec.sink.rowtime-inserter") == "DISABLED":
+        stamp = None
     shape = _shape(sink.template, dict(sink.namespace), checks, len(fields), stamp)
     key = tuple(i for i, f in enumerate(fields) if f.name in context.primary_key)
     return Sink(

@@ -49,13 +49,15 @@ class MiniBatch:
 class AsyncOptions:
     """How async functions are called: so many calls at a time, each with all its attempts within `timeout` ms.
 
-    A call that fails is made again after `delay` ms, `retries` times.
+    A call that fails is made again after `delay` ms, `retries` times. Answers come in the order of the rows, or not
+    (`ordered`).
     """
 
     capacity: int = 10
     timeout: int = 180_000
     retries: int = 3
     delay: int = 100
+    ordered: bool = True
 
     @classmethod
     def read(cls, config: ConfigReader) -> AsyncOptions:
@@ -72,6 +74,7 @@ class AsyncOptions:
             timeout=_duration(config, f"{_ASYNC}.timeout", 180_000),
             retries=_number(config, f"{_ASYNC}.max-attempts", 3),
             delay=_duration(config, f"{_ASYNC}.retry-delay", 100),
+            ordered=str(config.get(f"{_ASYNC}.output-mode", None) or "ORDERED").upper() == "ORDERED",
         )
         return found if strategy == "FIXED_DELAY" else replace(found, retries=0)
 

@@ -163,8 +163,21 @@ class TableSession:
                 "tables."
             )
 
+    def check_hint(self, options: Mapping[str, str] | None) -> None:
+        """Options of a hint have to be allowed.
+
+        Raises:
+            ValidationException: the configuration forbids them.
+        """
+        if options and not self.config.value("table.dynamic-table-options.enabled"):
+            raise ValidationException(
+                "The 'OPTIONS' hint is allowed only when the config option 'table.dynamic-table-options.enabled' is "
+                "set to true."
+            )
+
     def scan(self, found: Found, table: CatalogTable, options: Mapping[str, str]) -> Scan:
         """The scan of a table over a connector."""
+        self.check_hint(options)
         return scan_of(self, found.path, table, options)
 
     def _view(self, found: Found, view: CatalogView) -> Rel:
