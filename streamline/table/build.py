@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from streamline._core.types import DataType
 from streamline.errors import ValidationException
-from streamline.table.expr.coercion import common_type
+from streamline.table.expr.coercion import union_type
 from streamline.table.expr.nodes import AggCall, Expr, InputRef, Literal
 from streamline.table.expr.registry import cast
 from streamline.table.logical import (
@@ -163,7 +163,7 @@ def unify(inputs: Sequence[Rel], what: str) -> list[Rel]:
     types: list[DataType] = []
     for c in range(width):
         columns = [i.schema[c].type for i in inputs]
-        common = common_type(columns)
+        common = union_type(columns)
         if common is None:
             raise ValidationException(
                 f"Type mismatch in column {c + 1} of {what}: " + ", ".join(str(x.null()) for x in columns)
@@ -211,7 +211,7 @@ def values(rows: Sequence[Sequence[Expr]], names: Sequence[str] = ()) -> Rel:
         raise ValidationException("VALUES: the rows have different numbers of values")
     types: list[DataType] = []
     for c in range(width):
-        common = common_type([r[c].type for r in rows])
+        common = union_type([r[c].type for r in rows])
         if common is None:
             raise ValidationException(
                 f"Values passed to VALUES operator must have compatible types; column {c + 1} has "

@@ -271,7 +271,16 @@ class ExpressionBinder:
     def _column(self, node: exp.Expression) -> Expr:
         parts = name_of(node)
         assert parts is not None
+        if len(parts) == 1 and parts[0].upper() == "PI":
+            return self._pi(node)
         return self.scope.resolve_column(parts, node)
+
+    def _pi(self, node: exp.Expression) -> Expr:
+        """PI is a function without brackets, unless a column has that name."""
+        try:
+            return self.scope.resolve_column((node.name,), node)
+        except ValidationException:
+            return bind_call("PI", ())
 
     def _dot(self, node: exp.Expression) -> Expr:
         parts = name_of(node)

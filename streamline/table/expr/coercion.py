@@ -18,8 +18,10 @@ __all__ = (
     "decimal_divide",
     "decimal_modulo",
     "decimal_multiply",
+    "implicitly",
     "integer_range",
     "sql_text",
+    "union_type",
 )
 
 MAX_PRECISION: Final = 38
@@ -107,6 +109,43 @@ def common_type(types: Iterable[DataType]) -> DataType | None:
     return result.with_nullable(nullable)
 
 
+def union_type(types: Iterable[DataType]) -> DataType | None:
+    """As `common_type`, for values that stand for one another: branches of CASE, elements, columns of a UNION.
+
+    A DATE is none of a TIMESTAMP here; of TIMESTAMP and TIMESTAMP_LTZ the first one given holds where their precisions
+    are equal, else the second.
+    """
+    given = list(types)
+    nullable = any(x.nullable for x in given)
+    real = [x.materialized() for x in given if x.root != "NULL"]
+    if not all(x.is_temporal for x in real) or len({x.root for x in real}) < 2:
+        return common_type(given)
+    result = real[0]
+    for other in real[1:]:
+        if result.root == other.root:
+            result = other if other.precision > result.precision else result
+        elif not (result.is_timestamp and other.is_timestamp):
+            return None
+        elif result.precision != other.precision:
+            result = replace(other, precision=max(result.precision, other.precision))
+    return result.with_nullable(nullable)
+
+
+def implicitly(source: DataType, target: DataType) -> bool:
+    """Whether an argument of one type is taken where another is asked for."""
+    if source.root in (target.root, "NULL"):
+        return True
+    if target.is_character or target.is_binary:
+        return source.is_character if target.is_character else source.is_binary
+    if target.root == "DOUBLE":
+        return source.is_numeric
+    if target.root == "FLOAT":
+        return source.is_integer or source.root == "DECIMAL"
+    if target.root == "DECIMAL":
+        return source.is_integer
+    return source.is_integer and target.is_integer and _WIDTH[source.root] <= _WIDTH[target.root]
+
+
 def _common(a: DataType, b: DataType) -> DataType | None:
     if a.same_type(b):
         return a.with_nullable(a.nullable or b.nullable)
@@ -159,6 +198,8 @@ def _common_temporal(a: DataType, b: DataType) -> DataType | None:
     precision = max(a.precision, b.precision)
     if "TIME" in roots:
         return t.time(precision) if roots == {"TIME"} else None
+    if roots == {"DATE", "TIMESTAMP_LTZ"}:
+        return None
     root = "TIMESTAMP_LTZ" if "TIMESTAMP_LTZ" in roots else "TIMESTAMP"
     return DataType(root, precision=precision)
 
@@ -174,8 +215,8 @@ def _common_row(a: DataType, b: DataType) -> DataType | None:
 
 
 def comparable_type(types: Sequence[DataType]) -> DataType | None:
-    """The type in which values are compared: as `common_type`, but text is read as the time type it meets."""
+    """The type in which values are compared: as `union_type`, but text is read as the time type it meets."""
     temporal = [x for x in types if x.is_temporal]
     if temporal and any(x.is_character for x in types):
-        return common_type([x for x in types if not x.is_character])
-    return common_type(types)
+        return union_type([x for x in types if not x.is_character])
+    return union_type(types)

@@ -139,7 +139,7 @@ def _case(expr: Call) -> Expr:
 def _with_itself(expr: Call) -> Expr:
     """`x = x` is TRUE, or NULL where x is; so NaN is equal to itself, as it is for Flink."""
     operand = expr.operands[0]
-    if isinstance(operand, Literal) or not is_deterministic(operand):
+    if isinstance(operand, Literal) or not is_deterministic(operand) or not expr.function.never_null(expr):
         return expr
     answer = _TRUE if expr.function.name in ("=", "<=", ">=") else _FALSE
     if not operand.type.nullable:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
@@ -9,7 +10,7 @@ from typing import Final
 
 from streamline._core import types as t
 from streamline.errors import ValidationException
-from streamline.table.expr.coercion import integer_range
+from streamline.table.expr.coercion import MAX_PRECISION, integer_range
 from streamline.table.expr.nodes import Expr, Literal
 from streamline.table.expr.runtime import temporal
 
@@ -47,27 +48,26 @@ def number_literal(text: str, negative: bool = False) -> Literal:
     """A number as written: digits are INT or BIGINT, with a point DECIMAL, with an exponent DOUBLE.
 
     Raises:
-        ValidationException: if it is out of range.
+        ValidationException: if it is out of range: the digits of a DECIMAL must make a BIGINT.
     """
-    sign = "-" if negative else ""
-    if "e" in text.lower():
-        return Literal(float(sign + text), t.DOUBLE.not_null())
+    shown = f"{'-' if negative else ''}{text}"
     try:
-        number = Decimal(sign + text)
+        number = Decimal(shown)
     except InvalidOperation:
-        raise ValidationException(f"Numeric literal '{sign}{text}' is not a number") from None
-    if "." not in text:
-        low, high = integer_range("BIGINT")
-        if not low <= int(number) <= high:
-            raise ValidationException(f"Numeric literal '{sign}{text}' out of range")
+        raise ValidationException(f"Numeric literal '{shown}' is not a number") from None
+    if "e" in text.lower():
+        double = float(shown)
+        if not math.isfinite(double):
+            raise ValidationException(f"Numeric literal '{shown}' out of range")
+        return Literal(double, t.DOUBLE.not_null())
+    whole, _, fraction = text.partition(".")
+    low, high = integer_range("BIGINT")
+    if not low <= number.scaleb(len(fraction)) <= high:
+        raise ValidationException(f"Numeric literal '{shown}' out of range")
+    if not fraction:
         return int_literal(int(number))
-    exponent = number.as_tuple().exponent
-    scale = -exponent if isinstance(exponent, int) else 0
-    digits = len(number.as_tuple().digits)
-    precision = digits if digits > scale else scale + 1
-    if precision > 38:
-        raise ValidationException(f"Numeric literal '{sign}{text}' out of range: it has more than 38 digits")
-    return Literal(number, t.decimal(precision, scale).not_null())
+    precision = min(len(whole) + len(fraction), MAX_PRECISION)
+    return Literal(number, t.decimal(precision, min(len(fraction), precision)).not_null())
 
 
 def text_literal(text: str) -> Literal:
@@ -86,8 +86,8 @@ def interval_literal(amount: int, year_month: bool) -> Literal:
     return Literal(amount, type_.not_null())
 
 
-_DATE: Final = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})", re.ASCII)
-_TIME: Final = re.compile(r"(\d{1,2}):(\d{1,2}):(\d{1,2})(?:\.(\d{1,9}))?", re.ASCII)
+_DATE: Final = re.compile(r"(\d{1,4})-(\d{1,2})-(\d{1,2})", re.ASCII)
+_TIME: Final = re.compile(r"(\d{1,2}):(\d{1,2}):(\d{1,2})(?:\.(\d*))?", re.ASCII)
 
 
 def _day(text: str) -> int | None:
@@ -103,7 +103,7 @@ def _clock(text: str) -> tuple[int, int] | None:
     hour, minute, second = (int(g) for g in match.groups()[:3])
     if hour > 23 or minute > 59 or second > 59:
         return None
-    fraction = match[4] or ""
+    fraction = (match[4] or "")[:9]
     return ((hour * 60 + minute) * 60 + second) * temporal.SECOND + int(fraction.ljust(9, "0")), len(fraction)
 
 
@@ -113,7 +113,7 @@ def date_literal(text: str) -> Expr:
     Raises:
         ValidationException: if the text is no date.
     """
-    day = _day(text.strip())
+    day = _day(text)
     if day is None:
         raise ValidationException(f"Illegal DATE literal '{text}': not in format 'yyyy-MM-dd'")
     return Literal(day, t.DATE.not_null())
@@ -133,13 +133,14 @@ def time_literal(text: str) -> Expr:
 
 
 def timestamp_literal(text: str) -> Expr:
-    """TIMESTAMP '…'; its precision is the number of digits written after the seconds.
+    """TIMESTAMP '…'; its precision is the number of digits written after the seconds; a date alone is its midnight.
 
     Raises:
         ValidationException: if the text is no timestamp.
     """
-    date, _, rest = text.strip().partition(" ")
-    day, clock = _day(date), _clock(rest)
+    date, blank, rest = text.lstrip().partition(" ")
+    day = _day(date)
+    clock = _clock(rest.strip()) if blank else (0, 0)
     if day is None or clock is None:
         raise ValidationException(f"Illegal TIMESTAMP literal '{text}': not in format 'yyyy-MM-dd HH:mm:ss'")
     nanos, digits = clock

@@ -14,7 +14,7 @@ from streamline.table.expr.guards import not_null
 from streamline.table.expr.nodes import Call, Expr, Literal
 from streamline.table.expr.registry import ScalarFunction, cast, register
 
-__all__ = ("KINDS", "Function", "Kind", "Returns", "define", "is_null_literal")
+__all__ = ("KINDS", "Function", "Kind", "Returns", "define", "illegal_null", "is_null_literal")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +40,6 @@ def _to_double(x: DataType) -> DataType | None:
     return t.DOUBLE if x.is_numeric else None
 
 
-def _timestamp(x: DataType) -> DataType | None:
-    return x if x.is_timestamp else t.timestamp(3) if x.root == "DATE" else None
-
-
 _NUMERIC_ROOTS: Final = tuple(t.NUMERICS)
 
 #: Classes of operands by the name under which forms use them.
@@ -60,7 +56,7 @@ KINDS: Final[dict[str, Kind]] = {
         _root("DATE", t.DATE, "DATE"),
         _root("TIME", t.time(), "TIME"),
         _root("DATETIME", t.timestamp(3), "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ"),
-        Kind("TIMESTAMP", _timestamp, t.timestamp(3)),
+        _root("TIMESTAMP", t.timestamp(3), "TIMESTAMP", "TIMESTAMP_LTZ"),
         _root("DATETIME_INTERVAL", t.interval_day_time(), "INTERVAL_DAY_TIME", "INTERVAL_YEAR_MONTH"),
         _root("ARRAY", t.array(t.INT), "ARRAY"),
         _root("MAP", t.map_of(t.STRING, t.STRING), "MAP"),
@@ -76,6 +72,12 @@ KINDS: Final[dict[str, Kind]] = {
 def is_null_literal(expr: Expr) -> bool:
     """Whether the expression is a bare NULL, which has no type yet."""
     return isinstance(expr, Literal) and expr.type.root == "NULL"
+
+
+def illegal_null(function: str = "") -> ValidationException:
+    """The error for a bare NULL where its type must be known."""
+    place = f" as an argument of {function}" if function else ""
+    return ValidationException(f"Illegal use of 'NULL'{place}: write CAST(NULL AS <type>) to give it a type.")
 
 
 #: How the result type is found: a type, or a function of the operands' types (nullability is added by the caller).
@@ -148,9 +150,7 @@ class Function(ScalarFunction):
         if not expanded:
             raise self.wrong_count(_counts(self._forms))
         if not self._null_literal and any(map(is_null_literal, operands)):
-            raise ValidationException(
-                f"Illegal use of 'NULL' as an argument of {self.name}: write CAST(NULL AS <type>) to give it a type."
-            )
+            raise illegal_null(self.name)
         for form in expanded:
             if all(
                 is_null_literal(o) or KINDS[item.rstrip("*")].accept(o.type) is not None

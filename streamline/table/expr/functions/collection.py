@@ -9,7 +9,7 @@ from typing import Any
 from streamline._core import types as t
 from streamline._core.types import DataType, Field
 from streamline.errors import ValidationException
-from streamline.table.expr.coercion import common_type, sql_text
+from streamline.table.expr.coercion import common_type, implicitly, sql_text, union_type
 from streamline.table.expr.emitter import Emitter
 from streamline.table.expr.guards import not_null
 from streamline.table.expr.nodes import Call, Expr, Literal
@@ -35,7 +35,7 @@ def _typed(expr: Expr, type_: DataType) -> Expr:
 
 
 def _common(function: ScalarFunction, operands: Sequence[Expr], what: str) -> DataType:
-    common = common_type(o.type for o in operands)
+    common = union_type(o.type for o in operands)
     if common is None:
         given = ", ".join(f"<{sql_text(o.type)}>" for o in operands)
         raise ValidationException(f"Parameters of {function.name} must have compatible types: {what} are {given}")
@@ -170,7 +170,8 @@ class Item(ScalarFunction):
                 self._check_index(index)
                 return Call(self, (container, index), _element(container.type).null())
             case "MAP" if common_type((_key(container.type), index.type)) is not None:
-                key = _typed(index, _key(container.type).null())
+                wanted = _key(container.type)
+                key = index if index.type.is_character else _typed(index, wanted.null())
                 return Call(self, (container, key), _element(container.type).null())
             case "ROW" | "STRUCTURED" if isinstance(index, Literal):
                 place = index.value - 1 if index.type.is_integer else index.value
@@ -243,14 +244,14 @@ class ArrayAndElement(ScalarFunction):
         helper: Callable[..., Any],
         returns: Callable[[DataType], DataType],
         *,
-        widens: bool = False,
+        inserts: bool = False,
         null_element: bool = True,
         nullable_with_element: bool = False,
     ) -> None:
         self.name = name
         self._helper = helper
         self._returns = returns
-        self._widens = widens
+        self._inserts = inserts
         self._null_element = null_element
         self._nullable_with_element = nullable_with_element
 
@@ -265,12 +266,23 @@ class ArrayAndElement(ScalarFunction):
             raise self.cannot_apply(operands)
         own = _element(array.type)
         common = common_type((own, element.type))
-        if common is None:
+        if common is None or not implicitly(element.type, own):
             raise self.cannot_apply(operands)
-        wanted = common if self._widens else common.with_nullable(own.nullable)
-        array = cast(array, t.array(wanted))
-        nullable = array.type.nullable or (self._nullable_with_element and element.type.nullable)
-        return Call(self, (array, _typed(element, common)), self._returns(wanted).with_nullable(nullable))
+        converted = not element.type.same_type(own) and own.root != "VARCHAR"
+        may_be_null = element.type.nullable or (own.nullable and converted)
+        if own.root == "CHAR" and element.type.root == "VARCHAR":
+            own = common
+            array = cast(array, t.array(own.with_nullable(_element(array.type).nullable)))
+        if self._inserts:
+            own = own.with_nullable(own.nullable or element.type.nullable)
+            array = cast(array, t.array(own))
+            element = _typed(element, own)
+            if converted and isinstance(element, Call):
+                element = replace(element, type=own)  # what does not fit is NULL
+        elif is_null_literal(element) or not (own.is_character or own.root == "DECIMAL"):
+            element = _typed(element, own)  # else the values compare as they are
+        nullable = array.type.nullable or (self._nullable_with_element and may_be_null)
+        return Call(self, (array, element), self._returns(own).with_nullable(nullable))
 
     def emit(self, call: Call, em: Emitter) -> str:
         array, element = call.operands
@@ -279,8 +291,8 @@ class ArrayAndElement(ScalarFunction):
         return em.strict(call.operands, lambda x, y: em.call(self._helper, x, y))
 
 
-register(ArrayAndElement("ARRAY_APPEND", collections.array_append, t.array, widens=True, nullable_with_element=True))
-register(ArrayAndElement("ARRAY_PREPEND", collections.array_prepend, t.array, widens=True, nullable_with_element=True))
+register(ArrayAndElement("ARRAY_APPEND", collections.array_append, t.array, inserts=True, nullable_with_element=True))
+register(ArrayAndElement("ARRAY_PREPEND", collections.array_prepend, t.array, inserts=True, nullable_with_element=True))
 register(ArrayAndElement("ARRAY_REMOVE", collections.array_remove, t.array))
 register(ArrayAndElement("ARRAY_CONTAINS", collections.array_contains, lambda _: t.BOOLEAN))
 register(
@@ -332,15 +344,32 @@ define(
     helper=collections.array_slice,
     null_literal=True,
 )
+
+
+def _ordered(operands: Sequence[Expr]) -> None:
+    element = _element(operands[0].type)
+    if element.is_composite or element.root in ("ARRAY", "MAP", "MULTISET"):
+        raise ValidationException(f"Elements of type {element} have no order: {sql_text(operands[0].type)}")
+
+
 define(
     "ARRAY_SORT",
     ["ARRAY", "ARRAY BOOLEAN", "ARRAY BOOLEAN BOOLEAN"],
     lambda types: types[0],
     helper=collections.array_sort,
     null_literal=True,
+    check=_ordered,
 )
 for _name, _helper in (("ARRAY_MAX", collections.array_max), ("ARRAY_MIN", collections.array_min)):
-    define(_name, ["ARRAY"], lambda types: _element(types[0]), helper=_helper, nullable=True, null_literal=True)
+    define(
+        _name,
+        ["ARRAY"],
+        lambda types: _element(types[0]),
+        helper=_helper,
+        nullable=True,
+        null_literal=True,
+        check=_ordered,
+    )
 
 
 def _texts(operands: Sequence[Expr]) -> None:

@@ -13,6 +13,7 @@ from streamline.table.expr.emitter import Emitter
 from streamline.table.expr.functions.logic import and_, not_, or_
 from streamline.table.expr.nodes import Call, Expr, Literal, input_refs, is_deterministic
 from streamline.table.expr.registry import ScalarFunction, bind_call, cast, register
+from streamline.table.expr.runtime.collections import rows_equal
 from streamline.table.expr.signature import is_null_literal
 
 __all__ = ("Comparison", "In", "is_not_null")
@@ -25,20 +26,29 @@ _ORDERED: Final = frozenset(
 ) | {"INTERVAL_DAY_TIME", "INTERVAL_YEAR_MONTH"}
 
 
-def align(operands: Sequence[Expr]) -> list[Expr] | None:
+def align(operands: Sequence[Expr], equality: bool = False) -> list[Expr] | None:
     """The operands in types whose Python values compare as SQL's do, None where they cannot be compared.
 
+    Args:
+        operands: what is compared.
+        equality: whether it is compared for being equal: then text is no number, and text that is no date is NULL.
+
     Raises:
-        ValidationException: for text against numbers or booleans, which SQL engines differ about.
+        ValidationException: for text against booleans, and for text equal to numbers.
     """
     types = [o.type for o in operands]
-    character = next((x for x in types if x.is_character), None)
-    other = next((x for x in types if x.is_numeric or x.root == "BOOLEAN"), None)
-    if character is not None and other is not None:
-        raise ValidationException(
-            f"implicit type conversion between {_bare(types[0])} and {_bare(types[1])} is not supported: "
-            f"write a CAST for one of the two, such as CAST(… AS {other.null().summary(short=True)})."
-        )
+    if any(x.is_character for x in types):
+        other = next((x for x in types if x.is_numeric or x.root == "BOOLEAN"), None)
+        if other is not None and (equality or other.root == "BOOLEAN"):
+            raise ValidationException(
+                f"implicit type conversion between {_bare(types[0])} and {_bare(types[1])} is not supported: "
+                f"write a CAST for one of the two, such as CAST(… AS {other.null().summary(short=True)})."
+            )
+        if other is not None:
+            return [cast(o, other) if o.type.is_character else o for o in operands]
+        if equality:
+            operands = _dated(operands)
+            types = [o.type for o in operands]
     roots = {x.root for x in types if x.is_temporal}
     if "DATE" in roots and len(roots) > 1:
         return None
@@ -46,6 +56,19 @@ def align(operands: Sequence[Expr]) -> list[Expr] | None:
     if common is None:
         return None
     return [_aligned(o, common) for o in operands]
+
+
+def _dated(operands: Sequence[Expr]) -> Sequence[Expr]:
+    """Text from columns, equal to a date or time, is read as one; NULL where it is none."""
+    temporal = next((o.type for o in operands if o.type.is_temporal), None)
+    if temporal is None:
+        return operands
+    return [
+        bind_call("TRY_CAST", (o,), (temporal.materialized(),))
+        if o.type.is_character and not isinstance(o, Literal)
+        else o
+        for o in operands
+    ]
 
 
 def _bare(type_: DataType) -> str:
@@ -71,7 +94,11 @@ def _aligned(operand: Expr, common: DataType) -> Expr:
 
 def _null_within(type_: DataType) -> bool:
     """Whether a comparison with a value of the type may be NULL: for a row also where a field is nullable."""
-    return type_.nullable or (type_.root == "ROW" and any(_null_within(f.type) for f in type_.fields))
+    return type_.nullable or _null_fields(type_)
+
+
+def _null_fields(type_: DataType) -> bool:
+    return type_.root == "ROW" and any(_null_within(f.type) for f in type_.fields)
 
 
 class Comparison(ScalarFunction):
@@ -94,7 +121,7 @@ class Comparison(ScalarFunction):
     def bind(self, operands: Sequence[Expr], options: tuple[Any, ...] = ()) -> Expr:
         if len(operands) != 2:
             raise self.wrong_count("2")
-        aligned = align(operands)
+        aligned = align(operands, self.name in ("=", "<>"))
         if aligned is None:
             raise self.cannot_apply(operands)
         if self.name not in ("=", "<>") and not all(o.type.root in _ORDERED | {"NULL"} for o in aligned):
@@ -102,8 +129,13 @@ class Comparison(ScalarFunction):
         nullable = any(_null_within(o.type) for o in aligned)
         return Call(self, tuple(aligned), t.BOOLEAN.with_nullable(nullable))
 
+    def never_null(self, call: Call) -> bool:
+        return not (self.name == "=" and any(_null_fields(o.type) for o in call.operands))
+
     def emit(self, call: Call, em: Emitter) -> str:
         a, b = call.operands
+        if not self.never_null(call):
+            return em.call(rows_equal, em.value(a), em.value(b))
         divided = self._divided(a, b, em) or self._divided(b, a, em)
         if divided is not None:
             return divided
@@ -142,7 +174,7 @@ class IsDistinct(ScalarFunction):
         return f"{a} {self.name} {b}"
 
     def bind(self, operands: Sequence[Expr], options: tuple[Any, ...] = ()) -> Expr:
-        aligned = align(operands)
+        aligned = align(operands, equality=True)
         if aligned is None:
             raise self.cannot_apply(operands)
         return Call(self, tuple(aligned), t.BOOLEAN.not_null())
@@ -199,9 +231,10 @@ class In(ScalarFunction):
         value, *items = operands
         if common_type([o.type for o in items]) is None:
             raise ValidationException("Values in expression list must have compatible types")
-        if not any(o.type.is_character for o in operands) and comparable_type([o.type for o in operands]) is None:
+        items = [_as_text_or_not(i, value.type) for i in items]
+        if comparable_type([value.type, *(i.type for i in items)]) is None:
             raise ValidationException("Values passed to IN operator must have compatible types")
-        aligned = align(operands)
+        aligned = align((value, *items))
         if aligned is None:
             raise self.cannot_apply(operands)
         if value.type.root not in _ORDERED or not all(map(_is_constant, items)):
@@ -249,6 +282,13 @@ class In(ScalarFunction):
         return em.cached((frozenset(values), "set"), lambda: frozenset(values), "values"), has_null
 
 
+def _as_text_or_not(item: Expr, type_: DataType) -> Expr:
+    """An item beside text becomes text, and text beside anything else becomes that."""
+    if item.type.is_character == type_.is_character or is_null_literal(item) or type_.root == "NULL":
+        return item
+    return cast(item, t.STRING if type_.is_character else type_)
+
+
 def _is_constant(expr: Expr) -> bool:
     """Whether the value depends on no column and is always the same."""
     return not input_refs(expr) and is_deterministic(expr)
@@ -270,7 +310,7 @@ class Between(ScalarFunction):
 
     def bind(self, operands: Sequence[Expr], options: tuple[Any, ...] = ()) -> Expr:
         value, low, high = operands
-        if align(operands) is None:
+        if align((value, low)) is None or align((value, high)) is None:
             raise self.cannot_apply(operands)
         inside = and_(bind_call(">=", (value, low)), bind_call("<=", (value, high)))
         if not self._symmetric:

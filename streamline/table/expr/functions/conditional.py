@@ -8,11 +8,11 @@ from typing import Any
 from streamline._core import types as t
 from streamline._core.types import DataType
 from streamline.errors import ValidationException
-from streamline.table.expr.coercion import common_type
+from streamline.table.expr.coercion import common_type, union_type
 from streamline.table.expr.emitter import Emitter
 from streamline.table.expr.nodes import Call, Expr, Literal
 from streamline.table.expr.registry import ScalarFunction, bind_call, cast, register
-from streamline.table.expr.signature import is_null_literal
+from streamline.table.expr.signature import illegal_null, is_null_literal
 
 __all__ = ("CASE",)
 
@@ -42,7 +42,7 @@ class Case(ScalarFunction):
                 )
         if all(is_null_literal(r) for r in results):
             raise ValidationException("ELSE clause or at least one THEN clause must be non-NULL")
-        common = common_type(r.type for r in results)
+        common = union_type(r.type for r in results)
         if common is None:
             raise ValidationException(
                 "Illegal mixing of types in CASE or COALESCE statement: "
@@ -125,8 +125,12 @@ class If(ScalarFunction):
         if len(operands) != 3:
             raise self.wrong_count("3")
         condition, then, otherwise = operands
+        if is_null_literal(condition):
+            raise illegal_null(self.name)
         common = common_type((then.type, otherwise.type))
-        if condition.type.root not in ("BOOLEAN", "NULL") or common is None or common.root == "NULL":
+        if common is not None and common.is_temporal and union_type((then.type, otherwise.type)) is None:
+            common = None
+        if condition.type.root != "BOOLEAN" or common is None or common.root == "NULL":
             raise self.cannot_apply(operands)
         nullable = common.nullable or condition.type.nullable
         results = [_typed(x, common) for x in (then, otherwise)]

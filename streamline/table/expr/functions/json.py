@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Sequence
-from decimal import Decimal
 from typing import Any, Final
 
 from streamline._core import types as t
 from streamline._core.types import DataType
-from streamline.errors import ValidationException
+from streamline.errors import TableException, ValidationException
 from streamline.table.expr.coercion import sql_text
 from streamline.table.expr.context import EvalContext
 from streamline.table.expr.emitter import Emitter
 from streamline.table.expr.functions.support import literal_value
 from streamline.table.expr.nodes import Call, Expr, Literal
 from streamline.table.expr.registry import ScalarFunction, cast, register
-from streamline.table.expr.runtime import casts, json, numbers, temporal
+from streamline.table.expr.runtime import json, temporal
 from streamline.table.expr.signature import define, is_null_literal
 
 __all__ = ("json_form",)
@@ -99,7 +98,7 @@ class JsonExists(_Path):
         return em.call(json.json_exists, *map(em.value, call.operands), repr(on_error))
 
 
-_RETURNED: Final = ("VARCHAR", "CHAR", "BOOLEAN", "INT", "BIGINT", "SMALLINT", "TINYINT", "DOUBLE", "FLOAT", "DECIMAL")
+_RETURNED: Final = ("VARCHAR", "CHAR", "BOOLEAN", "INT", "DOUBLE")
 
 
 class JsonValue(_Path):
@@ -147,12 +146,6 @@ def _scalar_conversion(type_: DataType) -> Callable[[Any], Any]:
             return json.scalar_boolean
         case "DOUBLE":
             return lambda x: float(json.scalar_number(x))
-        case "FLOAT":
-            return lambda x: numbers.float32(float(json.scalar_number(x)))
-        case "DECIMAL":
-            unit = numbers.decimal_unit(type_.scale)
-            limit = numbers.decimal_limit(type_.precision, type_.scale)
-            return lambda x: numbers.decimal_fit(Decimal(json.scalar_number(x)), unit, limit)
         case "CHAR" | "VARCHAR":
             return lambda x: json.scalar_text(x)[: type_.length]
     return lambda x: int(json.scalar_number(x))
@@ -197,7 +190,7 @@ def json_form(type_: DataType, context: EvalContext) -> Callable[[Any], Any] | N
         case "BOOLEAN" | "TINYINT" | "SMALLINT" | "INT" | "BIGINT" | "DOUBLE" | "DECIMAL" | "CHAR" | "VARCHAR" | "NULL":
             return None
         case "FLOAT":
-            return lambda x: json.RawJson(casts.float_text(x))
+            return float
         case "BINARY" | "VARBINARY":
             return lambda x: base64.b64encode(x).decode()
         case "TIMESTAMP":
@@ -244,7 +237,13 @@ def _map_form(type_: DataType, context: EvalContext) -> Callable[[Any], Any]:
             f"Unsupported type '{type_.null()}' for a JSON object: its keys must be strings, but are {sql_text(key)}"
         )
     item = (_nullable_form(type_.element, context) if type_.root == "MAP" else None) or _identity
-    return lambda entries: {k: item(v) for k, v in entries.items()}
+
+    def form(entries: dict[Any, Any]) -> dict[str, Any]:
+        if None in entries:
+            raise TableException("A key of a map is NULL, which is not supported in JSON.")
+        return {k: item(v) for k, v in entries.items()}
+
+    return form
 
 
 def _embedded(operand: Expr) -> bool:

@@ -11,7 +11,7 @@ from streamline.table.expr.coercion import sql_text
 from streamline.table.expr.emitter import Emitter
 from streamline.table.expr.nodes import Call, Expr, Literal
 from streamline.table.expr.registry import ScalarFunction, register
-from streamline.table.expr.signature import is_null_literal
+from streamline.table.expr.signature import illegal_null, is_null_literal
 
 __all__ = ("and_", "conjuncts", "disjuncts", "not_", "or_")
 
@@ -40,7 +40,7 @@ class _Logical(ScalarFunction):
             if isinstance(operand, Call) and operand.function is self:
                 flat.extend(operand.operands)
             elif is_null_literal(operand):
-                flat.append(Literal(None, t.BOOLEAN))
+                raise illegal_null()
             elif operand.type.root != "BOOLEAN":
                 raise self.cannot_apply(operands)
             else:
@@ -114,7 +114,9 @@ class Not(ScalarFunction):
 
     def bind(self, operands: Sequence[Expr], options: tuple[Any, ...] = ()) -> Expr:
         (operand,) = operands
-        if operand.type.root != "BOOLEAN" and not is_null_literal(operand):
+        if is_null_literal(operand):
+            raise illegal_null()
+        if operand.type.root != "BOOLEAN":
             raise self.cannot_apply(operands)
         return Call(self, (operand,), t.BOOLEAN.with_nullable(operand.type.nullable))
 
@@ -146,7 +148,9 @@ class IsTruth(ScalarFunction):
 
     def bind(self, operands: Sequence[Expr], options: tuple[Any, ...] = ()) -> Expr:
         (operand,) = operands
-        if operand.type.root != "BOOLEAN" and not is_null_literal(operand):
+        if is_null_literal(operand):
+            raise illegal_null()
+        if operand.type.root != "BOOLEAN":
             raise self.cannot_apply(operands)
         return Call(self, (operand,), t.BOOLEAN.not_null())
 

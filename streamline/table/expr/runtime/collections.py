@@ -18,6 +18,7 @@ __all__ = (
     "array_sort",
     "element",
     "map_from_arrays",
+    "rows_equal",
     "same",
 )
 
@@ -31,6 +32,21 @@ def same(value: Any) -> Any:
     if isinstance(value, dict):
         return ("{}", frozenset((same(k), same(v)) for k, v in value.items()))
     return "NaN" if value != value else value
+
+
+def rows_equal(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool | None:
+    """Whether the fields of two rows are equal; None where only fields that are NULL leave it open."""
+    result: bool | None = True
+    for x, y in zip(a, b):
+        if x is None or y is None:
+            result = None
+            continue
+        same_ = rows_equal(x, y) if isinstance(x, tuple) else x == y
+        if same_ is False:
+            return False
+        if same_ is None:
+            result = None
+    return result
 
 
 def array_item(items: list[Any], index: int) -> Any:

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from decimal import Decimal
+from types import NoneType
 from typing import Any, Final
 
 from streamline.errors import TableException
@@ -25,16 +26,29 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"Unrecognized token '{name}'")
 
 
-_DECODER: Final = json.JSONDecoder(parse_float=Decimal, parse_constant=_no_constant)
+def _number(text: str) -> Decimal:
+    number = Decimal(text)
+    return number if number else number.copy_abs()
 
 
-def parse(text: str) -> Any:
-    """The parsed text.
+_DECODER: Final = json.JSONDecoder(parse_float=_number, parse_constant=_no_constant)
+_BLANKS: Final = re.compile(r"[ \t\r\n]*")
+
+
+def parse(text: str, decoder: json.JSONDecoder = _DECODER) -> Any:
+    """The value at the start of the text; what stands behind it is not looked at, as long as it is apart from it.
 
     Raises:
         ValueError: if it is not JSON.
     """
-    return _DECODER.decode(text)
+    start = _BLANKS.match(text)
+    assert start is not None
+    value, end = decoder.raw_decode(text, start.end())
+    if end < len(text) and not isinstance(value, (dict, list, str)):
+        after = text[end]
+        if after not in " \t\r\n" and (not isinstance(value, (bool, NoneType)) or after.isalnum() or after in "_$"):
+            raise ValueError(f"Unexpected character '{after}' after {text[:end]}")
+    return value
 
 
 # -- writing -----------------------------------------------------------------------------------------------------
@@ -64,8 +78,8 @@ def dumps(value: Any) -> str:
         case bool():
             return "true" if value else "false"
         case float():
-            shown = double_text(value)
-            return shown if value - value == 0 else f'"{shown}"'
+            shown = double_text(value + 0.0)
+            return str(Decimal(shown)) if value - value == 0 else f'"{shown}"'
         case dict():
             pairs = sorted((str(k), v) for k, v in value.items()) if value else []
             return "{" + ",".join(f"{text_of(k)}:{dumps(v)}" for k, v in pairs) + "}"
@@ -109,10 +123,14 @@ def _found(text: str, path: str) -> tuple[Any, Exception | None, bool]:
     except (ValueError, RecursionError) as e:
         return None, None if lax else e, lax
     try:
-        return compile_path(path if mode is None else mode[2]).read(document), None, lax
+        compiled = compile_path(path if mode is None else mode[2])
+        if document is None:
+            raise PathError("The document is null")
+        value = compiled.read(document, lax)
+        if value is None and not lax:
+            raise PathError(f"Strict jsonpath mode requires a value, and {path} leads to null")
+        return value, None, lax
     except PathError as e:
-        if lax and str(e).startswith("No results"):
-            return None, None, lax
         return None, e, lax
 
 

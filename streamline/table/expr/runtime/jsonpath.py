@@ -17,7 +17,9 @@ class PathError(Exception):
     """A path that is not one, or that leads nowhere."""
 
 
-Step = Callable[[Any], Iterator[Any]]
+#: Gives, for a value, the values that a step leads to; if `must`, a value that the step cannot start from is an error;
+#: `last` says that no further step follows.
+Step = Callable[[Any, bool, bool], Iterator[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,33 +27,38 @@ class JsonPath:
     """A compiled path.
 
     Attributes:
-        steps: each gives, for a value, the values that it leads to.
+        steps: each with whether all before it lead to one value at most.
         definite: whether it leads to one value at most; else its result is the list of all.
         text: as written.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[tuple[Step, bool], ...]
     definite: bool
     text: str
 
-    def read(self, document: Any) -> Any:
-        """What the path leads to.
+    def read(self, document: Any, lax: bool) -> Any:
+        """What the path leads to; where it leads nowhere, None or an empty list if lax.
 
         Raises:
-            PathError: if it is definite and leads nowhere.
+            PathError: if it is definite, or was so up to where it ended, and leads nowhere.
         """
-        found = self.all(document)
+        found = self.all(document, not lax)
         if not self.definite:
             return found
-        if not found:
+        if not found and not lax:
             raise PathError(f"No results for path: {self.text}")
-        return found[0]
+        return found[0] if found else None
 
-    def all(self, document: Any) -> list[Any]:
-        """All values that the path leads to."""
+    def all(self, document: Any, strict: bool = False) -> list[Any]:
+        """All values that the path leads to.
+
+        Raises:
+            PathError: if `strict`, and a step cannot start from the one value that those before it lead to.
+        """
         values = [document]
-        for step in self.steps:
-            values = [v for value in values for v in step(value)]
+        last = len(self.steps)
+        for place, (step, definite) in enumerate(self.steps, 1):
+            values = [v for value in values for v in step(value, strict and definite, place == last)]
         return values
 
 
@@ -72,55 +79,75 @@ def compile_path(text: str) -> JsonPath:
 # -- steps -------------------------------------------------------------------------------------------------------
 
 
+def _refuse(must: bool, what: str) -> None:
+    if must:
+        raise PathError(f"Missing in path: {what}")
+
+
 def _property(name: str) -> Step:
-    def step(value: Any) -> Iterator[Any]:
-        if isinstance(value, dict) and name in value:
+    def step(value: Any, must: bool, last: bool) -> Iterator[Any]:
+        if not isinstance(value, dict):
+            _refuse(must, f"an object with property ['{name}']")
+        elif name in value:
             yield value[name]
+        elif not last:
+            _refuse(must, f"property ['{name}']")
 
     return step
 
 
 def _properties(names: Sequence[str]) -> Step:
-    def step(value: Any) -> Iterator[Any]:
-        if isinstance(value, dict) and all(n in value for n in names):
-            yield {n: value[n] for n in names}
+    def step(value: Any, must: bool, last: bool) -> Iterator[Any]:
+        if not isinstance(value, dict):
+            _refuse(must, f"an object with properties {', '.join(names)}")
+        elif last:
+            yield {n: value[n] for n in names if n in value}
+        else:
+            yield from (value[n] for n in names if n in value)
 
     return step
 
 
 def _indexes(indexes: Sequence[int]) -> Step:
-    def step(value: Any) -> Iterator[Any]:
-        if isinstance(value, list):
-            for i in indexes:
-                if -len(value) <= i < len(value):
-                    yield value[i]
+    def step(value: Any, must: bool, last: bool) -> Iterator[Any]:
+        if not isinstance(value, list):
+            _refuse(must, "an array")
+            return
+        for i in indexes:
+            if -len(value) <= i < len(value):
+                yield value[i]
 
     return step
 
 
 def _slice(start: int | None, end: int | None) -> Step:
-    def step(value: Any) -> Iterator[Any]:
+    def step(value: Any, must: bool, last: bool) -> Iterator[Any]:
         if isinstance(value, list):
             yield from value[start:end]
+        else:
+            _refuse(must, "an array")
 
     return step
 
 
-def _children(value: Any) -> Iterator[Any]:
+def _children(value: Any, must: bool = False, last: bool = False) -> Iterator[Any]:
     if isinstance(value, dict):
         yield from value.values()
     elif isinstance(value, list):
         yield from value
 
 
-def _descendants(value: Any) -> Iterator[Any]:
+def _descendants(value: Any, must: bool = False, last: bool = False) -> Iterator[Any]:
     yield value
     for child in _children(value):
         yield from _descendants(child)
 
 
 def _filter(test: Callable[[Any], bool]) -> Step:
-    def step(value: Any) -> Iterator[Any]:
+    def step(value: Any, must: bool, last: bool) -> Iterator[Any]:
+        if not isinstance(value, (list, dict)):
+            _refuse(must, "an object or array to filter")
+            return
         for item in value if isinstance(value, list) else (value,):
             if test(item):
                 yield item
@@ -129,7 +156,7 @@ def _filter(test: Callable[[Any], bool]) -> Step:
 
 
 def _function(name: str) -> Step:
-    def step(value: Any) -> Iterator[Any]:
+    def step(value: Any, must: bool, last: bool) -> Iterator[Any]:
         if name in ("length", "size"):
             if isinstance(value, (dict, list)):
                 yield len(value)
@@ -137,11 +164,10 @@ def _function(name: str) -> Step:
             if isinstance(value, dict):
                 yield list(value)
         elif isinstance(value, list):
-            numbers = [v for v in value if isinstance(v, (int, Decimal)) and not isinstance(v, bool)]
+            numbers = [float(v) for v in value if isinstance(v, (int, Decimal)) and not isinstance(v, bool)]
             if numbers:
                 total = sum(numbers)
-                answers = {"min": min(numbers), "max": max(numbers), "sum": total, "avg": Decimal(total) / len(numbers)}
-                yield answers[name]
+                yield {"min": min(numbers), "max": max(numbers), "sum": total, "avg": total / len(numbers)}[name]
 
     return step
 
@@ -179,29 +205,27 @@ class _Reader:
         start = self.at
         if self.match(r"\s*[$@]") is None:
             raise self.fail()
-        steps: list[Step] = []
+        steps: list[tuple[Step, bool]] = []
         definite = True
         while self.at < len(self.text):
+            one = True
             if self.take(".."):
-                steps.append(_descendants)
+                steps.append((_descendants, definite))
                 definite = False
                 if self.text[self.at : self.at + 1] == "[":
                     continue
-                steps.append(self._name())
+                step = self._name()
             elif self.take("."):
-                if self.take("*"):
-                    steps.append(_children)
-                    definite = False
-                else:
-                    steps.append(self._name())
+                one = not self.take("*")
+                step = self._name() if one else _children
             elif self.take("["):
                 step, one = self._bracket()
-                steps.append(step)
-                definite = definite and one
-            elif top and self.match(r"\s+$"):
-                break
             else:
+                if top:
+                    self.match(r"\s+$")
                 break
+            steps.append((step, definite))
+            definite = definite and one
         return JsonPath(tuple(steps), definite, self.text[start : self.at])
 
     def _name(self) -> Step:
@@ -237,7 +261,9 @@ class _Reader:
             names.append(self._quoted())
         if self.match(r"\s*\]") is None:
             raise self.fail()
-        return (_property(names[0]) if len(names) == 1 else _properties(names)), True
+        if len(names) == 1:
+            return _property(names[0]), True
+        return _properties(names), self.at == len(self.text)
 
     def _quoted(self) -> str:
         match = self.match(r"""\s*(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)")""")
