@@ -53,8 +53,6 @@ LARGE: dict[str, str] = {
     "abc": "the contract of operators, sources, sinks and tables, to be read as one page",
     "state": "one family that users import from one place; descriptors, handles and time to live name one another",
     "table.logical": "every logical node, so that who writes a rule sees them all; each checks itself",
-    "table.physical": "one method for each logical node, looked up in a table",
-    "table.lower": "one method for each physical node, looked up in a table",
 }
 LIMIT = 600
 

@@ -297,6 +297,11 @@ def _normalize(node: P.ChangelogNormalize) -> str:
     return f"ChangelogNormalize(key=[{', '.join(node.schema.names[k] for k in node.keys)}]{condition})"
 
 
+def _materialize(node: P.UpsertMaterialize) -> str:
+    key = ", ".join(node.schema.names[k] for k in node.keys)
+    return f"SinkUpsertMaterialize(key=[{key}], conflict=[{node.conflict}])"
+
+
 def _expand(node: P.Expand) -> str:
     inputs = _in(node)
     rows = ", ".join("{" + ", ".join(_named(e, inputs) for e in p) + "}" for p in node.projections)
@@ -340,6 +345,8 @@ _PHYSICAL: Final[dict[type[P.Node], Callable[[Any], str]]] = {
     P.Correlate: _correlate,
     P.ChangelogNormalize: _normalize,
     P.DropUpdateBefore: lambda _: "DropUpdateBefore",
+    P.Upserts: lambda n: f"Upserts(key=[{', '.join(n.schema.names[k] for k in n.keys)}])",
+    P.UpsertMaterialize: _materialize,
     P.Expand: _expand,
     P.Values: _values,
     P.UnionAll: _union,
@@ -352,8 +359,6 @@ def digest(node: P.Node) -> str:
     text = _PHYSICAL.get(type(node))
     return type(node).__name__ if text is None else text(node)
 
-
-P._DIGEST[0] = digest
 
 _SHORT: Final = {
     RowKind.INSERT: "I",

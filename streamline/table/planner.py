@@ -16,8 +16,9 @@ from streamline.table.bind.query import QueryBinder
 from streamline.table.event_time import needs_watermarks
 from streamline.table.explain import append_only_notes, logical_text, physical_text
 from streamline.table.expr.context import EvalContext
-from streamline.table.lower import Attached, Lowering
+from streamline.table.lower import Attached, lowering
 from streamline.table.optimize import optimize
+from streamline.table.physical_planner import Planner
 from streamline.table.planner_config import ConfigReader, PlannerConfig
 from streamline.table.traits import Traits
 
@@ -53,7 +54,7 @@ def _read(config: ConfigReader | PlannerConfig) -> PlannerConfig:
 
 def _physical(rel: L.Rel, config: PlannerConfig, traits: Traits) -> P.Node:
     optimized = optimize(rel, config, traits)
-    return P.Planner(config, traits).plan(optimized, before=False)
+    return Planner(config, traits).plan(optimized, before=False, by_key=True)
 
 
 def translate(
@@ -75,11 +76,12 @@ def translate(
     settings = _read(config)
     traits = Traits()
     physical = [_physical(s, settings, traits) for s in sinks]
-    lowering = Lowering(graph, evaluation_context(settings), any(map(needs_watermarks, physical)))
+    event_time = any(map(needs_watermarks, physical))
+    target = lowering(graph, evaluation_context(settings), event_time, settings.state_ttl)
     result = []
     for node in physical:
         assert isinstance(node, P.Sink)
-        result.append(lowering.attach(node))
+        result.append(target.attach(node))
     return tuple(result)
 
 

@@ -36,6 +36,7 @@ CASES = {case["name"]: case for case in load()}
 MISSES = known_misses()
 
 
+@pytest.mark.filterwarnings("ignore:configuration key .* is known to Flink")
 @pytest.mark.parametrize("name", CASES)
 async def test_recorded(name: str) -> None:
     case = CASES[name]

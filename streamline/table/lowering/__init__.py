@@ -1,0 +1,1 @@
+"""Physical nodes as nodes of the stream graph, by family."""
