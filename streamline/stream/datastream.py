@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from streamline._channel.partition import (
@@ -31,6 +31,7 @@ from streamline._operators.timestamps import AssignTimestamps
 from streamline._operators.window.assign import WindowAssigner
 from streamline.abc import Sink, TableBridge
 from streamline.errors import ValidationException
+from streamline.functions import FilterFunction, FlatMapFunction, KeySelector, MapFunction
 from streamline.stream.adapt import checked, result_type, selector_of
 from streamline.stream.base import Origin, Stream, StreamNode
 from streamline.stream.results import CollectedResults
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 __all__ = ("DataStream", "DataStreamSink")
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 class DataStream(Stream, StreamNode, Generic[T]):
@@ -65,6 +67,12 @@ class DataStream(Stream, StreamNode, Generic[T]):
 
     # -- one record after the other ------------------------------------------------------------------------------
 
+    @overload
+    def map(self, func: MapFunction[T, R], output_type: Any = None) -> DataStream[R]: ...
+    @overload
+    def map(self, func: Callable[[T], Awaitable[R]], output_type: Any = None) -> DataStream[R]: ...
+    @overload
+    def map(self, func: Callable[[T], R], output_type: Any = None) -> DataStream[R]: ...
     def map(self, func: Any, output_type: Any = None) -> DataStream[Any]:
         """Replace every record by what a MapFunction or a callable makes of it.
 
@@ -78,6 +86,16 @@ class DataStream(Stream, StreamNode, Generic[T]):
         checked(func, "map", "map")
         return self._new(self._attach("map", lambda: Map(func), output_type=result_type(output_type, func, "map")))
 
+    @overload
+    def flat_map(self, func: FlatMapFunction[T, R], output_type: Any = None) -> DataStream[R]: ...
+    @overload
+    def flat_map(self, func: Callable[[T], AsyncIterator[R]], output_type: Any = None) -> DataStream[R]: ...
+    @overload
+    def flat_map(
+        self, func: Callable[[T], Awaitable[Iterable[R] | None]], output_type: Any = None
+    ) -> DataStream[R]: ...
+    @overload
+    def flat_map(self, func: Callable[[T], Iterable[R] | None], output_type: Any = None) -> DataStream[R]: ...
     def flat_map(self, func: Any, output_type: Any = None) -> DataStream[Any]:
         """Replace every record by those that a function returns in an iterable or yields.
 
@@ -89,7 +107,7 @@ class DataStream(Stream, StreamNode, Generic[T]):
         kind = result_type(output_type, func, "flat_map", elements=True)
         return self._new(self._attach("flat_map", lambda: FlatMap(func), output_type=kind))
 
-    def filter(self, func: Any) -> DataStream[T]:
+    def filter(self, func: FilterFunction[T] | Callable[[T], Any]) -> DataStream[T]:
         """Keep the records for which a FilterFunction or a callable of (record) is true."""
         checked(func, "filter", "filter")
         return self._new(self._attach("filter", lambda: Filter(func), output_type=self._type))
@@ -120,7 +138,7 @@ class DataStream(Stream, StreamNode, Generic[T]):
 
     # -- keys, streams together ----------------------------------------------------------------------------------
 
-    def key_by(self, key_selector: Any, key_type: Any = None) -> KeyedStream[T]:
+    def key_by(self, key_selector: KeySelector[T, Any] | Callable[[T], Any], key_type: Any = None) -> KeyedStream[T]:
         """Give every record a key: what follows has state and order per key.
 
         Args:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import warnings
 import weakref
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from streamline._channel.partition import Forward, PartitionSpec
 from streamline._core.config import Configuration
@@ -30,6 +30,8 @@ from streamline.stream.options import execution_options
 from streamline.stream.plan import execution_plan
 
 __all__ = ("StreamExecutionEnvironment",)
+
+T = TypeVar("T")
 
 
 class StreamExecutionEnvironment:
@@ -200,7 +202,7 @@ class StreamExecutionEnvironment:
 
     # -- sources -----------------------------------------------------------------------------------------------------
 
-    def from_collection(self, collection: Iterable[Any], type_info: Any = None) -> DataStream[Any]:
+    def from_collection(self, collection: Iterable[T], type_info: Any = None) -> DataStream[T]:
         """A bounded stream of the elements of a list or another iterable.
 
         Args:
@@ -216,10 +218,30 @@ class StreamExecutionEnvironment:
         kind = type_info if type_info is not None else infer(source.values)
         return self._add_source(source, None, "collection", kind)
 
-    def from_elements(self, *values: Any) -> DataStream[Any]:
+    def from_elements(self, *values: T) -> DataStream[T]:
         """A bounded stream of the given elements."""
         return self.from_collection(values)
 
+    @overload
+    def from_source(
+        self,
+        source: Source[T] | AsyncIterable[T] | Callable[[], AsyncIterable[T]],
+        watermark_strategy: WatermarkStrategy[Any] | None = None,
+        source_name: str | None = None,
+        type_info: Any = None,
+        *,
+        name: str | None = None,
+    ) -> DataStream[T]: ...
+    @overload
+    def from_source(
+        self,
+        source: Any,
+        watermark_strategy: WatermarkStrategy[Any] | None = None,
+        source_name: str | None = None,
+        type_info: Any = None,
+        *,
+        name: str | None = None,
+    ) -> DataStream[Any]: ...
     def from_source(
         self,
         source: Any,
@@ -263,11 +285,11 @@ class StreamExecutionEnvironment:
             raise ValidationException(f"add_source needs an object: {source_func.__name__}(), not the class")
         return self.from_source(source_func, None, source_name, type_info)
 
-    def from_sequence(self, start: int, end: int) -> DataStream[Any]:
+    def from_sequence(self, start: int, end: int) -> DataStream[int]:
         """The whole numbers from `start` to `end`, both included."""
         return self._add_source(CollectionSource(range(start, end + 1), int), None, "sequence", int)
 
-    def generate_sequence(self, start: int, end: int) -> DataStream[Any]:
+    def generate_sequence(self, start: int, end: int) -> DataStream[int]:
         """As `from_sequence`."""
         return self.from_sequence(start, end)
 

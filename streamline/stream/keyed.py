@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from streamline._channel.partition import Global, Hash, PartitionSpec
 from streamline._graph.stream_graph import Node
@@ -15,6 +15,7 @@ from streamline._operators.reduce import Reduce
 from streamline._operators.window.assign import GlobalWindows, WindowAssigner
 from streamline.abc import Operator
 from streamline.errors import ValidationException
+from streamline.functions import FilterFunction, FlatMapFunction, MapFunction
 from streamline.stream.adapt import checked, result_type
 from streamline.stream.base import Origin
 from streamline.stream.datastream import DataStream
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ("KeyedStream",)
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 class KeyedStream(DataStream[T], Generic[T]):
@@ -64,6 +66,12 @@ class KeyedStream(DataStream[T], Generic[T]):
 
     # -- one record after the other ------------------------------------------------------------------------------
 
+    @overload
+    def map(self, func: MapFunction[T, R], output_type: Any = None) -> DataStream[R]: ...
+    @overload
+    def map(self, func: Callable[[T], Awaitable[R]], output_type: Any = None) -> DataStream[R]: ...
+    @overload
+    def map(self, func: Callable[[T], R], output_type: Any = None) -> DataStream[R]: ...
     def map(self, func: Any, output_type: Any = None) -> DataStream[Any]:
         """As `DataStream.map`; a MapFunction may have keyed state."""
         if not isinstance(func, Function):
@@ -72,6 +80,16 @@ class KeyedStream(DataStream[T], Generic[T]):
         kind, selector = result_type(output_type, func, "map"), self._selector
         return self._new(self._keyed("map", lambda: KeyedCall(func, "map", selector), kind))
 
+    @overload
+    def flat_map(self, func: FlatMapFunction[T, R], output_type: Any = None) -> DataStream[R]: ...
+    @overload
+    def flat_map(self, func: Callable[[T], AsyncIterator[R]], output_type: Any = None) -> DataStream[R]: ...
+    @overload
+    def flat_map(
+        self, func: Callable[[T], Awaitable[Iterable[R] | None]], output_type: Any = None
+    ) -> DataStream[R]: ...
+    @overload
+    def flat_map(self, func: Callable[[T], Iterable[R] | None], output_type: Any = None) -> DataStream[R]: ...
     def flat_map(self, func: Any, output_type: Any = None) -> DataStream[Any]:
         """As `DataStream.flat_map`; a FlatMapFunction may have keyed state."""
         if not isinstance(func, Function):
@@ -80,7 +98,7 @@ class KeyedStream(DataStream[T], Generic[T]):
         kind, selector = result_type(output_type, func, "flat_map", elements=True), self._selector
         return self._new(self._keyed("flat_map", lambda: KeyedCall(func, "flat_map", selector), kind))
 
-    def filter(self, func: Any) -> DataStream[T]:
+    def filter(self, func: FilterFunction[T] | Callable[[T], Any]) -> DataStream[T]:
         """As `DataStream.filter`; a FilterFunction may have keyed state."""
         if not isinstance(func, Function):
             return super().filter(func)
