@@ -408,8 +408,10 @@ class DataStream(Stream, StreamNode, Generic[T]):
             restore: as in `execute`.
         """
         handover, exactly_once = Handover(), self._env.exactly_once
-        node = self._attach("collect", lambda: Collect(handover, exactly_once), kind="sink", non_parallel=True)
-        return CollectedResults(self._env.collecting(node.id, job_execution_name, restore), handover, limit)
+        launch = self._env.collecting(
+            self._edges(), lambda: Collect(handover, exactly_once), job_execution_name, restore
+        )
+        return CollectedResults(launch, handover, limit)
 
 
 class DataStreamSink(StreamNode):

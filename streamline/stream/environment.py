@@ -14,10 +14,10 @@ from streamline._core.config import Configuration
 from streamline._core.time import Clock, Duration, default_clock, to_millis
 from streamline._core.typeinfo import infer
 from streamline._core.watermarks import WatermarkStrategy
-from streamline._graph.stream_graph import Node, StreamGraph
+from streamline._graph.stream_graph import Edge, Node, StreamGraph
 from streamline._operators.function import Function
 from streamline._runtime.execute import Job, JobExecutionResult, launch
-from streamline.abc import Source
+from streamline.abc import Operator, Source
 from streamline.connectors.memory import CollectionSource, FunctionSource, IterableSource
 from streamline.errors import StreamlineError, ValidationException
 from streamline.stream.base import Origin
@@ -356,38 +356,39 @@ class StreamExecutionEnvironment:
         """As `execute`, but returns as soon as the job runs."""
         return JobClient(await self._launch(self._pending(), job_name, restore))
 
-    def collecting(self, node_id: int, job_name: str | None, restore: str | None) -> Callable[[], Awaitable[Job]]:
-        """What runs the job of a stream whose results are collected in a node, with all sinks that wait."""
+    def collecting(
+        self, edges: Sequence[Edge], operator: Callable[[], Operator], job_name: str | None, restore: str | None
+    ) -> Callable[[], Awaitable[Job]]:
+        """What runs the job of a stream whose records an operator collects, with all sinks that wait.
+
+        The operator is in that job's graph only.
+        """
 
         async def launch_it() -> Job:
-            sinks = [n.id for n in self.graph.nodes.values() if n.kind == "sink" and self._waits(n, node_id)]
-            return await self._launch(sinks, job_name, restore)
+            graph = self.graph.above(self.graph.nodes)
+            node = graph.add(Node(0, "collect", "sink", operator, parallelism=1), *edges)
+            sinks = [n for n in self._pending() if graph.nodes[n].kind == "sink"]
+            return await self._launch([*sinks, node.id], job_name, restore, graph)
 
         return launch_it
 
-    def _waits(self, node: Node, collected: int) -> bool:
-        if node.name == "collect" and node.kind == "sink":
-            return node.id == collected
-        return node.id not in self._executed
-
     def _pending(self) -> list[int]:
         """Nodes that were built since the last execution. A source alone is none."""
-        return [
-            n.id
-            for n in self.graph.nodes.values()
-            if n.id not in self._executed and n.kind != "source" and not (n.kind == "sink" and n.name == "collect")
-        ]
+        return [n.id for n in self.graph.nodes.values() if n.id not in self._executed and n.kind != "source"]
 
-    async def _launch(self, roots: Sequence[int], job_name: str | None, restore: str | None) -> Job:
+    async def _launch(
+        self, roots: Sequence[int], job_name: str | None, restore: str | None, whole: StreamGraph | None = None
+    ) -> Job:
         if not roots:
             raise StreamlineError("No operators defined in streaming topology. Cannot execute.")
-        graph = self.graph.above(roots)
+        graph = (whole or self.graph).above(roots)
         batch = is_batch(self.configuration.value("execution.runtime-mode"), graph)
         options = execution_options(self.configuration, self.clock, job_name, graph, restore, batch)
         self._check_forwards(graph, options.parallelism)
-        self._executed.update(graph.nodes)
         for node_id in graph.nodes:
-            self._conversions.pop(node_id, None)
+            if node_id in self.graph.nodes:
+                self._executed.add(node_id)
+                self._conversions.pop(node_id, None)
         job = await launch(as_batch(graph) if batch else graph, options)
         self._jobs.add(job)
         return job

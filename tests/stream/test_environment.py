@@ -495,3 +495,14 @@ def test_the_execution_plan_is_json() -> None:
         ("print", "Data Sink", 2),
     ]
     assert [p["ship_strategy"] for n in nodes for p in n.get("predecessors", ())] == ["FORWARD", "HASH", "FORWARD"]
+
+
+async def test_collecting_leaves_nothing_in_the_program() -> None:
+    env, out = environment(), []
+    stream = env.from_elements(1, 2)
+    before = len(env.graph.nodes)
+    assert await rows(stream) == await rows(stream) == [1, 2]
+    assert len(env.graph.nodes) == before
+    stream.add_sink(out.append).name("collect")
+    await env.execute()
+    assert out == [1, 2]
