@@ -1,49 +1,17 @@
-"""Readers and writers without a job around them: what they do can be looked at step by step."""
+"""Readers of files without a job around them: what they do can be looked at step by step."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
-import anyio.abc
 
-from streamline._core.time import Clock
-from streamline._runtime.metrics import MetricGroup
 from streamline.abc import Source, SourceReader, Split, SplitBatch
 from streamline.testing import VirtualClock, settle
-
-
-class Context:
-    """What a task gives to a reader or writer."""
-
-    job_name = "job"
-    operator_name = "files"
-    checkpointing = True
-
-    def __init__(
-        self, clock: Clock, group: anyio.abc.TaskGroup | None = None, subtask: int = 0, parallelism: int = 1
-    ) -> None:
-        self.clock = clock
-        self.metrics = MetricGroup("test")
-        self.subtask_index = subtask
-        self.parallelism = parallelism
-        self.woken = 0
-        self._group = group
-
-    def wake(self) -> None:
-        self.woken += 1
-
-    def spawn(self, function: Callable[[], Awaitable[None]], name: str) -> None:
-        assert self._group is not None
-        self._group.start_soon(function, name=name)
-
-    def count(self, name: str) -> int:
-        """The value of a counter of the reader's or writer's."""
-        return {n: m for _, n, m in self.metrics.walk()}[name].get_count()
+from tests.connectors.contexts import Context, unwrapped
 
 
 class Reading:
@@ -100,15 +68,3 @@ async def reading(
                 with anyio.CancelScope(shield=True):
                     await reader.close()
                 group.cancel_scope.cancel()
-
-
-@contextlib.contextmanager
-def unwrapped():
-    """A single error out of a task group comes as itself."""
-    try:
-        yield
-    except BaseExceptionGroup as group:
-        error: BaseException = group
-        while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-            error = error.exceptions[0]
-        raise error from None

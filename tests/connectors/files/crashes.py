@@ -15,7 +15,7 @@ import msgspec
 from streamline.abc import Batch, Sink
 from streamline.connectors.files import staging, writer
 from streamline.testing import VirtualClock
-from tests.connectors.files.conftest import Context
+from tests.connectors.contexts import Context
 
 #: Calls that change something.
 CALLS = ("mkdir", "makedirs", "open", "write", "fsync", "rename", "unlink", "rmdir")
