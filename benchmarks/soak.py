@@ -80,7 +80,7 @@ class _Reader(SourceReader[Any]):
         pass
 
 
-class Sum(AggregateFunction):
+class Sum(AggregateFunction[Any, Any, Any]):
     def create_accumulator(self) -> tuple[int, int]:
         return (0, 0)
 
