@@ -253,7 +253,7 @@ class ExpressionBinder:
     def _when(self, subject: Expr | None, node: exp.Expression) -> Expr:
         if subject is None:
             return self.bind_raw(node)
-        values = node.expressions if isinstance(node, exp.Tuple) else [node]
+        values = node.expressions if isinstance(node, exp.Tuple) and not subject.type.is_composite else [node]
         return or_(*(bind_call("=", (subject, self.bind_raw(v))) for v in values))
 
     def _cast(self, node: exp.Expression) -> Expr:

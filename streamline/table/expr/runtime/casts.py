@@ -70,9 +70,13 @@ def _large(x: float, bits: int) -> str | None:
     return f"{'-' if x < 0 else ''}{(whole + unit // 2) // unit * unit}.0"
 
 
+_TINY: Final = 1e-321
+
+
 def double_text(x: float) -> str:
     """A DOUBLE as text."""
-    return _java_text(_large(x, 53) or repr(float(x)))
+    shortest = f"{x:.1e}" if 0 < abs(x) < _TINY else repr(float(x))  # two digits at least, and so the nearest two
+    return _java_text(_large(x, 53) or shortest)
 
 
 def float_text(x: float) -> str:
