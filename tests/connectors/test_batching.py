@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from typing import Any
 
 import anyio
@@ -169,7 +170,7 @@ async def test_pauses_grow_up_to_the_maximum() -> None:
         async with writing(sink, clock) as it:
             await it.write(7)
             await it.writer.flush()
-    assert [b - a for a, b in zip(times, times[1:])] == [1000, 2000, 3000, 3000]
+    assert [b - a for a, b in pairwise(times)] == [1000, 2000, 3000, 3000]
     assert e.value.batch == [7] and isinstance(e.value.__cause__, ConnectionError)
 
 
