@@ -202,9 +202,11 @@ class OperatorTask:
         finally:
             if self._alarm is not None:
                 self._alarm.cancel()
-            with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSE_TIMEOUT):
-                await self.operator.close()
-            self.state.close()
+            try:
+                with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSE_TIMEOUT):
+                    await self.operator.close()
+            finally:
+                self.state.close()
 
     async def _loop(self) -> None:
         gate, operator, output, limit = self.gate, self.operator, self.output, self._limit

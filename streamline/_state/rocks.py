@@ -18,12 +18,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, final
 from uuid import uuid4
+from weakref import WeakSet
 
 from streamline._core.copying import copy_value
 from streamline._core.declare import StateSpec
 from streamline._state.rocks_table import RocksTable
 from streamline._state.snapshot import SharedFile, SubtaskSnapshot, TableSnapshot
-from streamline.errors import ValidationException
+from streamline.errors import StreamlineError, ValidationException
 
 __all__ = ("RocksBackend", "RocksDatabase", "local_folder")
 
@@ -281,12 +282,21 @@ class RocksBackend:
         #: What the names of its files begin with there.
         self.prefix = uuid4().hex[:12]
         self._database: RocksDatabase | None = None
+        self._closed = False
         #: The incremental snapshot for which writes are held.
         self.holder: Any = None
+        #: Full snapshots that are not written yet: what they read from keeps the database open.
+        self.readers: WeakSet[Any] = WeakSet()
 
     @property
     def database(self) -> RocksDatabase:
-        """The database, opened when it is first needed."""
+        """The database, opened when it is first needed.
+
+        Raises:
+            StreamlineError: the backend is closed.
+        """
+        if self._closed:  # a checkpoint that is given up behind the subtask's end must not open it again
+            raise StreamlineError("the state's database is closed: its subtask has ended")
         if self._database is None:
             self._database = RocksDatabase(self.folder / "db")
         return self._database
@@ -330,6 +340,10 @@ class RocksBackend:
 
     def close(self) -> None:
         """Close the database and delete its folder."""
+        self._closed = True
+        self.holder = None
+        for reader in list(self.readers):
+            reader.let_go()
         if self._database is not None:
             self._database.close()
             self._database = None

@@ -92,6 +92,13 @@ class RocksFrozen:
             backend.database.start_flush()
         else:
             self._snapshot = backend.database.snapshot()
+            backend.readers.add(self)
+
+    def let_go(self) -> None:
+        """The database is being closed: what was not read until now is lost."""
+        if self._snapshot is not None:
+            self._snapshot = None
+            self._failure = CheckpointException("the subtask ended before its snapshot was written")
 
     def give_up(self) -> None:
         """Another snapshot is begun before the files of this one were linked: this one is lost."""
@@ -110,7 +117,8 @@ class RocksFrozen:
 
     async def _write_rows(self, into: SubtaskSnapshot, rest: Rest) -> None:
         assert self._snapshot is not None
-        for number, rows in groupby(self._snapshot, _table_of):
+        all_rows, self._snapshot = self._snapshot, None
+        for number, rows in groupby(all_rows, _table_of):
             table, live = self._tables[number], self._live[number]
             ttl = live.spec.ttl
             clean = table.ttl and ttl is not None and ttl.cleanup_in_snapshot
@@ -122,7 +130,6 @@ class RocksFrozen:
             if clean:
                 table.form = "columns"
         into.tables += self._tables
-        self._snapshot = None
 
     async def _write_files(self, into: SubtaskSnapshot, rest: Rest) -> None:
         backend = self._backend
