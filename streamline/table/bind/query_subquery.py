@@ -18,10 +18,11 @@ from streamline.table import build
 from streamline.table.bind.query_names import shifted
 from streamline.table.bind.query_scope import JOINED, OUTER, FromScope, GroupScope
 from streamline.table.expr.aggregates import bind_aggregate
+from streamline.table.expr.fold import evaluate
 from streamline.table.expr.functions.logic import and_, or_
 from streamline.table.expr.nodes import AggCall, Call, Expr, InputRef, Literal, input_refs, rewrite
 from streamline.table.expr.registry import bind_call
-from streamline.table.logical import Join, JoinKind, Rel
+from streamline.table.logical import Aggregate, Join, JoinKind, Project, Rel
 from streamline.table.parse import error_at
 
 if TYPE_CHECKING:
@@ -111,10 +112,7 @@ class SubqueryBinder:
                 tests.append(test)
         condition = and_(*tests) if len(tests) > 1 else tests[0] if tests else _TRUE
         kind: JoinKind = "ANTI" if anti else "SEMI"
-        rel = sub.rel
-        if operator is None and not sub.correlations and sub.aggregated:
-            pass  # a global aggregate: its row counts, whatever it holds
-        self.rel = Join(self.rel, rel, kind, condition)
+        self.rel = Join(self.rel, sub.rel, kind, condition)
 
     # -- values --------------------------------------------------------------------------------------------------
 
@@ -136,11 +134,16 @@ class SubqueryBinder:
         if len(sub.names) != 1:
             raise error_at(node, f"a scalar subquery has to give one column, not {len(sub.names)}")
         single, value = self._single(sub, node)
+        nothing = self._of_nothing(sub)
         if isinstance(scope, GroupScope):
             if sub.correlations:
                 raise error_at(node, "a correlated subquery over groups is not supported; put the grouping in FROM")
             self.joined.append(single)
-            return InputRef(JOINED + len(self.joined) - 1, value.type.null(), "EXPR$0")
+            found: Expr = InputRef(JOINED + len(self.joined) - 1, value.type.null(), "EXPR$0")
+            return found if nothing is None else bind_call("COALESCE", (found, nothing))
+        marked = nothing is not None and value.type.nullable
+        if marked:
+            single = build.project(single, [*single.schema.refs(), _TRUE], [*single.schema.names, "found"])
         width = len(self.rel.schema)
         conditions = [_placed(c, width) for c in sub.correlations]
         self.rel = build.join(
@@ -150,10 +153,35 @@ class SubqueryBinder:
             and_(*conditions) if len(conditions) > 1 else (conditions[0] if conditions else None),
         )
         found = self.rel.schema.ref(width)
-        if sub.correlations and sub.aggregated and _is_count(single):
-            zero = bind_call("COALESCE", (found, Literal(0, t.BIGINT.not_null())))
-            return replace(zero, type=t.BIGINT) if isinstance(zero, Call) else zero
-        return found
+        if nothing is None:
+            return found
+        if marked:
+            some = bind_call("IS NOT NULL", (self.rel.schema.ref(len(self.rel.schema) - 1),))
+            return bind_call("CASE", (some, found, nothing))
+        made = bind_call("COALESCE", (found, nothing))
+        return replace(made, type=made.type.null()) if isinstance(made, Call) else made
+
+    def _of_nothing(self, sub: Bound) -> Literal | None:
+        """The value of an aggregating subquery over no rows, where it is one: an aggregate without rows sends none."""
+        rel = sub.rel
+        value: Expr = rel.schema.ref(0)
+        while isinstance(rel, Project):
+            value = _over(value, rel.exprs)
+            rel = rel.input
+        if not sub.aggregated or not isinstance(rel, Aggregate) or rel.sets:
+            return None
+        calls, keys = rel.calls, len(rel.keys)
+        if any(i < keys for i in input_refs(value)):
+            return None
+
+        def empty(e: Expr) -> Expr | None:
+            if not isinstance(e, InputRef):
+                return None
+            counts = calls[e.index - keys].name in ("COUNT", "APPROX_COUNT_DISTINCT", "REGR_COUNT")
+            return Literal(0 if counts else None, e.type)
+
+        found = evaluate(rewrite(value, empty), self.query.context)
+        return None if found is None else Literal(found, value.type.not_null())
 
     def _in_value(self, left: Sequence[Expr], query: exp.Expression, node: exp.Expression, scope: FromScope) -> Expr:
         """`x IN (q)` as a value: TRUE where q has x, unknown where x or a value of q is NULL, else FALSE."""
@@ -289,6 +317,11 @@ def _placed(condition: Expr, width: int) -> Expr:
     return rewrite(condition, place)
 
 
+def _over(expr: Expr, exprs: Sequence[Expr]) -> Expr:
+    """An expression over what the expressions compute, written over their input."""
+    return rewrite(expr, lambda e: exprs[e.index] if isinstance(e, InputRef) else None)
+
+
 def _sides(condition: Expr) -> tuple[Expr, Expr] | None:
     """The inner and the outer side of an equality, None for another condition."""
     if not isinstance(condition, Call) or condition.function.name != "=":
@@ -302,11 +335,3 @@ def _sides(condition: Expr) -> tuple[Expr, Expr] | None:
         ):
             return inner, outer
     return None
-
-
-def _is_count(rel: Rel) -> bool:
-    """Whether the first column of an aggregate is a COUNT, which is 0 where there are no rows."""
-    while rel.inputs and not hasattr(rel, "calls"):
-        rel = rel.inputs[0]
-    calls: Sequence[AggCall] = getattr(rel, "calls", ())
-    return bool(calls) and calls[0].name == "COUNT"
