@@ -140,9 +140,7 @@ async def test_crashes_lose_and_double_nothing(
 
 def test_sources_that_do_not_go_together(tmp_path: Path) -> None:
     endless = files(tmp_path, monitor_interval="1 s")
-    with pytest.raises(
-        ValidationException, match="source number 1 of a HybridSource is FileSource, which"
-    ):
+    with pytest.raises(ValidationException, match="source number 1 of a HybridSource is FileSource, which"):
         HybridSource(sources=[endless, files(tmp_path)])
     with pytest.raises(ValidationException, match="needs sources"):
         HybridSource(sources=[])

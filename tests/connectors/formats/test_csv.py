@@ -165,9 +165,7 @@ def test_texts_that_are_no_values_name_their_column(kind: DataType, text: str) -
 
 def test_an_empty_text_is_no_null_unless_asked_for() -> None:
     assert read(",", t.STRING, t.STRING) == ["", ""]
-    with pytest.raises(
-        DeserializationException, match="'csv.empty-string-as-null' = 'true' reads an empty"
-    ):
+    with pytest.raises(DeserializationException, match="'csv.empty-string-as-null' = 'true' reads an empty"):
         read(",", t.STRING, t.INT)
     assert read(",", t.STRING, t.INT, empty_string_as_null="true") == [None, None]
     assert read("n/a,n/a", t.STRING, t.INT, null_literal="n/a") == [None, None]
