@@ -42,9 +42,7 @@ class Group:
         try:
             bound = binder_of(self.columns, context).bind(parse_expression(sql).ast)
             function = compile_scalar(bound, context)
-            rows = [
-                tuple(None if x is None else read(x) for x, read in zip(row, readers)) for row in self.head["rows"]
-            ]
+            rows = [tuple(None if x is None else read(x) for x, read in zip(row, readers)) for row in self.head["rows"]]
             return bound.type, [shown(function(row), bound.type) for row in rows]
         except StreamlineError:
             return None
