@@ -23,7 +23,8 @@ class Handover:
         self._batches: deque[Any] = deque()
         self._records = 0
         self._room: asyncio.Future[None] | None = None
-        self._data: asyncio.Future[None] | None = None
+        #: There may be something; more than one task may wait for it.
+        self._data = asyncio.Event()
         self.closed = False
         #: Records handed over so far, in all attempts of the job.
         self.given = 0
@@ -58,16 +59,12 @@ class Handover:
 
     def wake(self) -> None:
         """Have the reader look."""
-        if self._data is not None and not self._data.done():
-            self._data.set_result(None)
+        self._data.set()
 
     async def wait(self) -> None:
         """Wait until there may be something."""
-        self._data = asyncio.get_running_loop().create_future()
-        try:
-            await self._data
-        finally:
-            self._data = None
+        self._data.clear()
+        await self._data.wait()
 
     def close(self) -> None:
         """Nobody reads any more."""

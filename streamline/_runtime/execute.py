@@ -7,7 +7,6 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from functools import partial
 from typing import Any, Final, Literal, Protocol, final
 from uuid import uuid4
@@ -25,9 +24,11 @@ from streamline._core.time import Clock, SystemClock, default_clock, sleep
 from streamline._graph.stream_graph import Edge, Node, StreamGraph
 from streamline._runtime.checkpointing import Checkpointing, CheckpointOptions
 from streamline._runtime.coordinator import CheckpointSettings
+from streamline._runtime.guard import leaves, whole
 from streamline._runtime.in_flight import share_elements
 from streamline._runtime.loop_lag import LoopLag
 from streamline._runtime.metrics import MetricGroup, value_of
+from streamline._runtime.outcome import JobExecutionResult, JobStatus
 from streamline._runtime.restart import ExponentialDelay, FailureRate, FixedDelay, NoRestart
 from streamline._runtime.slice import TimeSlice
 from streamline._runtime.source_task import SourceTask
@@ -59,23 +60,6 @@ __all__ = (
 _log = logging.getLogger("streamline.job")
 
 
-class JobStatus(Enum):
-    """Where a job is in its life (Flink's names)."""
-
-    CREATED = "CREATED"
-    RUNNING = "RUNNING"
-    RESTARTING = "RESTARTING"
-    CANCELLING = "CANCELLING"
-    CANCELED = "CANCELED"
-    FAILED = "FAILED"
-    FINISHED = "FINISHED"
-
-    @property
-    def is_terminal(self) -> bool:
-        """Whether nothing more will happen."""
-        return self in (JobStatus.CANCELED, JobStatus.FAILED, JobStatus.FINISHED)
-
-
 class RestartStrategy(Protocol):
     """Decides what happens after a failure."""
 
@@ -101,23 +85,6 @@ class ExecutionOptions:
     checkpoints: CheckpointOptions = field(default_factory=CheckpointOptions)
     backend: Literal["hashmap", "rocksdb"] = "hashmap"
     local_folder: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class JobExecutionResult:
-    """What a job that has ended tells. `net_runtime` is in milliseconds of the job's clock."""
-
-    job_id: str
-    job_name: str
-    net_runtime: int
-
-    def get_job_id(self) -> str:
-        """The job's id."""
-        return self.job_id
-
-    def get_net_runtime(self) -> int:
-        """Milliseconds it has run."""
-        return self.net_runtime
 
 
 async def launch(graph: StreamGraph, options: ExecutionOptions) -> Job:
@@ -158,6 +125,8 @@ class Job:
         self._main: asyncio.Task[None] | None = None
         self._error: BaseException | None = None
         self._error_seen = False
+        #: The tasks of the attempt that runs: who calls from one of them cannot wait for the job's end.
+        self.tasks: Final[set[asyncio.Task[Any] | None]] = set()
         self._started_at = options.clock.now()
         self._ended_at: int | None = None
 
@@ -235,7 +204,9 @@ class Job:
 
         Raises:
             CheckpointException: there is no place for it, or it failed; then the job fails too where it was to stop.
+            StreamlineError: a function of the job itself asked.
         """
+        self._refuse_own("a savepoint")
         location = await self.checkpointing.savepoint(target, stop, drain)
         if stop:
             await self._ended()
@@ -265,10 +236,11 @@ class Job:
 
         Raises:
             Exception: what made the job fail, as it was raised, with notes on where.
-            StreamlineError: the job was cancelled.
+            StreamlineError: the job was cancelled, or a function of the job itself asked.
         """
         if self._main is None:
             raise StreamlineError(f"job {self.name!r} has not been started")
+        self._refuse_own("its end")
         await asyncio.wait({self._main})
         if self._error is not None:
             self._error_seen = True
@@ -278,20 +250,39 @@ class Job:
         return JobExecutionResult(self.id, self.name, (self._ended_at or self.clock.now()) - self._started_at)
 
     async def cancel(self) -> None:
-        """End it now, without committing; returns when nothing of it is left."""
+        """End it now, without committing; returns when nothing of it is left.
+
+        A function of the job itself may ask too: it is ended at this call.
+        """
         main = self._main
-        if main is None or main.done():
+        if not self.cancel_nowait() or main is None:
             return
-        self.status = JobStatus.CANCELLING
-        main.cancel()
+        if asyncio.current_task() in self.tasks:
+            await asyncio.get_running_loop().create_future()  # here the end reaches it
         cancelled = False
-        while not main.done():
-            try:
-                await asyncio.wait({main})
-            except asyncio.CancelledError:
-                cancelled = True
+        with anyio.CancelScope(shield=True):  # an outer scope that is cancelled would interrupt it over and over
+            while not main.done():
+                try:
+                    await asyncio.wait({main})
+                except asyncio.CancelledError:
+                    cancelled = True
         if cancelled:
             raise asyncio.CancelledError
+
+    def cancel_nowait(self) -> bool:
+        """Ask for its end; gives whether it was still to end."""
+        if self._main is None or self._main.done():
+            return False
+        self.status = JobStatus.CANCELLING
+        self._main.cancel()
+        return True
+
+    def _refuse_own(self, what: str) -> None:
+        if asyncio.current_task() in self.tasks:
+            raise StreamlineError(
+                f"a function of job {self.name!r} waits for {what}, which cannot come while it waits: do it from "
+                "outside the job, or in a task of your own (asyncio.create_task)"
+            )
 
     @property
     def error(self) -> BaseException | None:
@@ -353,19 +344,19 @@ class Attempt:
 
     def spawn(self, function: Callable[[], Awaitable[None]], name: str) -> None:
         assert self._group is not None
-        self._group.start_soon(self._background, function, name=name)
+        self._group.start_soon(self._guard, function, f"in {name} of job {self.job_name!r}", name=name)
 
-    async def _background(self, function: Callable[[], Awaitable[None]]) -> None:
-        """A helper of a task: its failure fails the attempt, and the attempt's end cancels it."""
-        await self._guard(function)
-
-    async def _guard(self, function: Callable[[], Awaitable[None]]) -> None:
+    async def _guard(self, function: Callable[[], Awaitable[None]], where: str) -> None:
+        """Run a task or a helper of one: its failure fails the attempt, and the attempt's end cancels it."""
+        current = asyncio.current_task()
+        self.job.tasks.add(current)
         try:
-            await function()
+            await whole(function, where)
         except Exception as e:
-            if self._error is None:
-                self._error = e
+            self._error = self._error or e
             raise
+        finally:
+            self.job.tasks.discard(current)
 
     # -- running -------------------------------------------------------------------------------------------------
 
@@ -394,11 +385,14 @@ class Attempt:
                     ready.set_result(None)
         except BaseExceptionGroup as group_error:
             if self._error is not None:
-                others = [e for e in _leaves(group_error) if e is not self._error and isinstance(e, Exception)]
+                others = [e for e in leaves(group_error) if e is not self._error and isinstance(e, Exception)]
                 for other in others:
                     _log.error("job %s: while it was failing, also", self.job_name, exc_info=other)
                 raise self._error from self._error.__cause__
             raise
+        else:
+            if self._running:
+                raise StreamlineError(f"{self._running} tasks of job {self.job_name!r} were cancelled, but not the job")
         finally:
             self._group = None
             if lag is not None:
@@ -441,7 +435,7 @@ class Attempt:
         return tasks[owner(group, tasks[0].max_parallelism, len(tasks))].state.store.read(name, key)
 
     async def _task(self, task: SourceTask | OperatorTask) -> None:
-        await self._guard(task.run)
+        await self._guard(task.run, task.where)
         self._running -= 1
         if self._running == 0 and self._group is not None:
             self._group.cancel_scope.cancel()  # helpers of tasks do not outlive them
@@ -604,10 +598,3 @@ class Attempt:
 
         limit = node.max_parallelism_in(parallelism, self.job.options.max_parallelism)
         return share_elements(before.snapshots, subtask, parallelism, channels, spec_of, limit)
-
-
-def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
-    found: list[BaseException] = []
-    for e in group.exceptions:
-        found.extend(_leaves(e) if isinstance(e, BaseExceptionGroup) else [e])
-    return found

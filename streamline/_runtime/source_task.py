@@ -128,7 +128,7 @@ class SourceTask:
             try:
                 await function()
             except Exception as e:
-                note(e, self._where)
+                note(e, self.where)
                 raise
 
         self.host.spawn(guarded, f"{self.operator_name}[{self.subtask_index}] {name}")
@@ -180,7 +180,8 @@ class SourceTask:
         return [s.split for s in self._splits.values()]
 
     @property
-    def _where(self) -> str:
+    def where(self) -> str:
+        """Which subtask it is, for the notes of errors."""
         parallel = f" (subtask {self.subtask_index + 1} of {self.parallelism})" if self.parallelism > 1 else ""
         return f"in source {self.operator_name!r}{parallel} of job {self.job_name!r}"
 
@@ -201,7 +202,7 @@ class SourceTask:
                     self._schedule_alignment(self._strategy)
             await self._loop()
         except Exception as e:
-            note(e, self._where)
+            note(e, self.where)
             raise
         finally:
             for alarm in (self._tick, self._alignment_alarm):

@@ -156,7 +156,7 @@ class OperatorTask:
             try:
                 await function()
             except Exception as e:
-                note(e, self._where)
+                note(e, self.where)
                 raise
 
         self.host.spawn(guarded, f"{self.operator_name}[{self.subtask_index}] {name}")
@@ -179,7 +179,8 @@ class OperatorTask:
         self.gate.poke()
 
     @property
-    def _where(self) -> str:
+    def where(self) -> str:
+        """Which subtask it is, for the notes of errors."""
         parallel = f" (subtask {self.subtask_index + 1} of {self.parallelism})" if self.parallelism > 1 else ""
         return f"in operator {self.operator_name!r}{parallel} of job {self.job_name!r}"
 
@@ -197,7 +198,7 @@ class OperatorTask:
             await self._loop()
         except Exception as e:
             note_record(e)
-            note(e, self._where)
+            note(e, self.where)
             raise
         finally:
             if self._alarm is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from functools import partial
 from types import TracebackType
@@ -32,6 +33,7 @@ class CollectedResults(AsyncIterator[T], Generic[T]):
         self._end: asyncio.Task[Any] | None = None
         self._run: Iterator[T] = iter(())
         self._closed = False
+        self._starting = asyncio.Lock()
 
     @property
     def job(self) -> Job | None:
@@ -42,17 +44,20 @@ class CollectedResults(AsyncIterator[T], Generic[T]):
         return self
 
     async def __anext__(self) -> T:
+        if self._left is not None and self._left <= 0:
+            await self.aclose()
+            raise StopAsyncIteration
+        value = await self._next()
         if self._left is not None:
-            if self._left <= 0:
-                await self.aclose()
-                raise StopAsyncIteration
-            self._left -= 1
+            self._left -= 1  # not before it is there: who stops waiting for it may ask again
+        return value
+
+    async def _next(self) -> T:
         for value in self._run:
             return value
         handover = self._handover
         while not self._closed:
-            if self._end is None:
-                await self._start()
+            await self._start()
             run = handover.take()
             if run is not None:
                 self._run = iter(run)
@@ -66,9 +71,13 @@ class CollectedResults(AsyncIterator[T], Generic[T]):
         raise StopAsyncIteration
 
     async def _start(self) -> None:
-        job = self._job = await self._launch()
-        self._end = asyncio.get_running_loop().create_task(job.wait(), name=f"end of {job.name}")
-        self._end.add_done_callback(partial(_ended, self._handover))
+        if self._end is not None:
+            return
+        async with self._starting:  # two tasks may read
+            if self._end is None:
+                job = self._job = await self._launch()
+                self._end = asyncio.get_running_loop().create_task(job.wait(), name=f"end of {job.name}")
+                self._end.add_done_callback(partial(_ended, self._handover))
 
     async def aclose(self) -> None:
         """Stop reading and cancel the job; returns when nothing of it is left."""
@@ -87,7 +96,7 @@ class CollectedResults(AsyncIterator[T], Generic[T]):
     close = aclose
 
     async def __aenter__(self) -> CollectedResults[T]:
-        if self._end is None and not self._closed:
+        if not self._closed:
             await self._start()
         return self
 
@@ -95,6 +104,20 @@ class CollectedResults(AsyncIterator[T], Generic[T]):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.aclose()
+
+    def __del__(self) -> None:
+        job, end = self._job, self._end
+        if self._closed or job is None or end is None or end.done() or end.get_loop().is_closed():
+            return
+        warnings.warn(
+            f"the results of job {job.name!r} were dropped before their end, so the job is cancelled: read them in "
+            "`async with ….execute_and_collect() as results`, or call `await results.aclose()`",
+            ResourceWarning,
+            source=self,
+            stacklevel=1,
+        )
+        self._handover.close()
+        end.get_loop().call_soon_threadsafe(job.cancel_nowait)
 
 
 def _ended(handover: Handover, task: asyncio.Task[Any]) -> None:

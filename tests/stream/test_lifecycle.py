@@ -1,0 +1,183 @@
+"""Jobs that are ended, left or read at odd moments: nothing hangs, and nothing vanishes in silence."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from streamline import StreamExecutionEnvironment, StreamlineError
+from streamline.stream.job_client import JobClient
+from streamline.stream.results import CollectedResults
+from streamline.testing import VirtualClock, no_leaks
+
+
+def environment() -> StreamExecutionEnvironment:
+    return StreamExecutionEnvironment.get_execution_environment()
+
+
+async def count() -> AsyncIterator[int]:
+    n = 0
+    while True:
+        yield n
+        n += 1
+        await asyncio.sleep(0)
+
+
+async def collect(stream: Any) -> list[Any]:
+    async with stream.execute_and_collect() as results:
+        return [value async for value in results]
+
+
+# -- a function of the job ends it, or waits for it ------------------------------------------------------------------
+
+
+async def test_a_function_may_cancel_its_own_job(virtual_clock: VirtualClock) -> None:
+    env, clients, seen = environment(), [], []
+
+    async def sink(value: int) -> None:
+        seen.append(value)
+        if value == 3:
+            await clients[0].cancel()
+
+    env.from_source(count).add_sink(sink)
+    async with no_leaks():
+        client = await env.execute_async()
+        clients.append(client)
+        with pytest.raises(StreamlineError, match="was cancelled"):
+            await client.get_job_execution_result()
+    assert seen == [0, 1, 2, 3]
+    assert (await client.get_job_status()).name == "CANCELED"
+
+
+async def test_a_function_may_close_the_results_of_its_own_job(virtual_clock: VirtualClock) -> None:
+    env = environment()
+    box: list[CollectedResults[int]] = []
+
+    async def once(value: int) -> int:
+        if value == 2:
+            await box[0].aclose()
+        return value
+
+    async with no_leaks():
+        box.append(env.from_source(count).map(once).execute_and_collect())
+        assert [value async for value in box[0]] in ([], [0], [0, 1])
+
+
+@pytest.mark.parametrize(
+    ("ask", "what"),
+    [
+        (lambda client: client.get_job_execution_result(), "its end"),
+        (lambda client: client.stop_with_savepoint(), "a savepoint"),
+    ],
+)
+async def test_a_function_that_waits_for_its_own_job_is_told_so(
+    virtual_clock: VirtualClock, ask: Callable[[JobClient], Any], what: str
+) -> None:
+    env, clients = environment(), []
+
+    async def sink(value: int) -> None:
+        await ask(clients[0])
+
+    env.from_source(count).add_sink(sink)
+    client = await env.execute_async()
+    clients.append(client)
+    with pytest.raises(StreamlineError, match=f"waits for {what}, which cannot come while it waits"):
+        await client.get_job_execution_result()
+
+
+# -- what would end a job in silence ---------------------------------------------------------------------------------
+
+
+async def test_an_awaited_cancelled_future_fails_the_job(virtual_clock: VirtualClock) -> None:
+    async def ask(value: int) -> int:
+        if value == 2:
+            future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+            future.cancel()
+            return await future
+        return value
+
+    env, out = environment(), []
+    env.from_collection([1, 2, 3]).map(ask).name("asks").add_sink(out.append)
+    with pytest.raises(StreamlineError, match="raised CancelledError though nobody has cancelled the job") as failure:
+        await env.execute("j")
+    assert "in operator 'asks' of job 'j'" in failure.value.__notes__
+
+
+async def test_a_source_that_raises_cancelled_error_fails_the_job(virtual_clock: VirtualClock) -> None:
+    async def source() -> AsyncIterator[int]:
+        yield 1
+        raise asyncio.CancelledError
+
+    with pytest.raises(StreamlineError, match="though nobody has cancelled"):
+        await collect(environment().from_source(source))
+
+
+async def test_a_task_of_the_job_that_is_cancelled_from_outside_fails_the_job(virtual_clock: VirtualClock) -> None:
+    env = environment()
+    env.from_source(count).map(lambda v: v).name("victim").print()
+    client = await env.execute_async()
+    await asyncio.sleep(0)
+    next(t for t in asyncio.all_tasks() if t.get_name() == "victim[0]").cancel()
+    with pytest.raises(StreamlineError, match="tasks of job .* were cancelled, but not the job"):
+        await client.get_job_execution_result()
+
+
+@pytest.mark.parametrize("error", [StopIteration, StopAsyncIteration])
+async def test_a_stop_iteration_out_of_a_function_is_an_error_and_no_end(
+    virtual_clock: VirtualClock, error: type[Exception]
+) -> None:
+    def fail(value: int) -> int:
+        if value == 2:
+            raise error
+        return value
+
+    with pytest.raises(RuntimeError, match=f"raised {error.__name__}") as failure:
+        await collect(environment().from_collection([1, 2, 3]).map(fail))
+    assert "record: 2" in failure.value.__notes__
+
+
+# -- readers ---------------------------------------------------------------------------------------------------------
+
+
+async def test_two_tasks_may_read_and_share_the_records(virtual_clock: VirtualClock) -> None:
+    results = environment().from_collection(range(10)).execute_and_collect()
+
+    async def read() -> list[int]:
+        return [value async for value in results]
+
+    a, b = await asyncio.gather(read(), read())
+    assert sorted(a + b) == list(range(10))
+
+
+async def test_who_gives_up_waiting_for_a_record_has_not_used_the_limit(virtual_clock: VirtualClock) -> None:
+    released = asyncio.Event()
+
+    async def source() -> AsyncIterator[int]:
+        await released.wait()
+        yield 1
+        yield 2
+
+    async with environment().from_source(source).execute_and_collect(limit=2) as results:
+        waiting = asyncio.ensure_future(anext(results))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait({waiting})
+        released.set()
+        assert [value async for value in results] == [1, 2]
+
+
+async def test_results_that_are_dropped_cancel_their_job_and_say_so(virtual_clock: VirtualClock) -> None:
+    async with no_leaks():
+        results = environment().from_source(count).execute_and_collect("dropped")
+        assert await anext(results) == 0
+        job = results.job
+        assert job is not None
+        with pytest.warns(ResourceWarning, match="results of job 'dropped' were dropped before their end"):
+            del results
+            gc.collect()
+        with pytest.raises(StreamlineError, match="was cancelled"):
+            await job.wait()
