@@ -18,6 +18,9 @@ __all__ = ("DataGeneratorSource", "NumberSequenceSource")
 
 T = TypeVar("T")
 
+#: Milliseconds between two batches at a high rate.
+_TICK: Final = 10
+
 
 class DataGeneratorSource(Source[T]):
     """Records made of their numbers: `generator_function(0)`, `generator_function(1)`, … The same ones in every run.
@@ -40,6 +43,8 @@ class DataGeneratorSource(Source[T]):
         rate_per_second: float | None = None,
         type_info: Any = None,
         splits: int = 1,
+        *,
+        _timed: bool = False,
     ) -> None:
         if not callable(generator_function):
             raise ValidationException(f"a generator function is needed, not {generator_function!r}")
@@ -49,7 +54,9 @@ class DataGeneratorSource(Source[T]):
             raise ValidationException(f"the rate has to be positive, not {rate_per_second}")
         if splits < 1:
             raise ValidationException(f"there has to be at least one split, not {splits}")
-        self._make = generator_function
+        self._make: Callable[..., T] = generator_function
+        #: It is given the time, in epoch ms, too.
+        self._timed = _timed
         self._count = count
         self._rate = rate_per_second
         self._splits = splits
@@ -62,7 +69,7 @@ class DataGeneratorSource(Source[T]):
 
     def reader(self) -> SourceReader[T]:
         rate = None if self._rate is None else self._rate / self._splits
-        return _Reader(self._make, self._splits, rate)
+        return _Reader(self._make, self._splits, rate, self._timed)
 
     @classmethod
     def builder(cls) -> Builder[Any]:
@@ -85,8 +92,9 @@ class NumberSequenceSource(DataGeneratorSource[int]):
 class _Reader(SourceReader[T]):
     """Every split has the numbers that leave its own remainder."""
 
-    def __init__(self, make: Callable[[int], T], stride: int, rate: float | None) -> None:
+    def __init__(self, make: Callable[..., T], stride: int, rate: float | None, timed: bool) -> None:
         self._make = make
+        self._timed = timed
         self._stride: Final = stride
         self._rate = rate
         #: By split: the next number, and where it ends.
@@ -125,14 +133,26 @@ class _Reader(SourceReader[T]):
                 continue
             self._next[split] = self._next.pop(split) + len(numbers) * stride  # splits take turns
             self._given += len(numbers)
-            return SplitBatch(split, list(map(self._make, numbers)))
+            return SplitBatch(split, self._made(numbers))
         return None
+
+    def _made(self, numbers: range) -> list[T]:
+        make, rest = self._make, iter(numbers)
+        try:
+            if self._timed:
+                now = self._ctx.clock.now()
+                return [make(n, now) for n in rest]
+            return list(map(make, rest))
+        except Exception as e:
+            e.add_note(f"while record number {numbers[len(numbers) - len(list(rest)) - 1]} was made")
+            raise
 
     def _wait(self) -> None:
         """Be woken when the rate allows one more."""
         if self._alarm is None and not self.finished and self._rate is not None:
             when = self._started + -int(-self._given * 1000 // (self._rate * len(self._next)))
-            self._alarm = self._ctx.clock.call_at(max(when, self._ctx.clock.now() + 1), self._ring)
+            pause = 1 if self._rate * len(self._next) <= 1000 / _TICK else _TICK
+            self._alarm = self._ctx.clock.call_at(max(when, self._ctx.clock.now() + pause), self._ring)
 
     def _ring(self) -> None:
         self._alarm = None

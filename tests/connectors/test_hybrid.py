@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamline import StreamExecutionEnvironment, WatermarkStrategy
-from streamline.connectors.datagen import DataGeneratorSource, NumberSequenceSource
 from streamline.connectors.files import FileSource
+from streamline.connectors.generator import DataGeneratorSource, NumberSequenceSource
 from streamline.connectors.hybrid import HybridSource
 from streamline.connectors.memory import ChannelSource, CollectionSource
 from streamline.errors import ValidationException

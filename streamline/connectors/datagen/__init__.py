@@ -1,7 +1,1 @@
-"""Generated records: a function of their number, at a rate."""
-
-from __future__ import annotations
-
-from streamline.connectors.datagen.source import DataGeneratorSource, NumberSequenceSource, RateLimiterStrategy
-
-__all__ = ("DataGeneratorSource", "NumberSequenceSource", "RateLimiterStrategy")
+"""The connector `datagen` of SQL: made-up rows. For streams there is `streamline.connectors.generator`."""

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final
 
 from streamline.abc import TableContext, TableFactory, TableScan
 from streamline.connectors.datagen.columns import Generate, column_options, random_column, sequence_column
-from streamline.connectors.datagen.source import DataGeneratorSource
+from streamline.connectors.generator import DataGeneratorSource
 from streamline.connectors.options import Options, integer
 from streamline.errors import ValidationException
 
