@@ -281,10 +281,18 @@ class OperatorTask:
         return self.state.capture(checkpoint_id, incremental, self.gate.watermark, self.output.emitted)
 
     async def _resume(self) -> None:
-        """Event time goes on from where it was in the checkpoint that the job goes on from."""
-        if self.state.watermark is not None:
-            self.gate.start_from(self.state.watermark)
-            await self._on_watermark(self.state.watermark)
+        """Event time goes on from where it was in the checkpoint that the job goes on from.
+
+        Timers that are due wait for the next watermark, as they did: those that were registered for a time that had
+        passed already.
+        """
+        watermark = self.state.watermark
+        if watermark is not None:
+            self.gate.start_from(watermark)
+            self.state.timers.current_watermark = watermark
+            forward = await self.operator.on_watermark(watermark, self.output)
+            if forward is not None:
+                await self.output.watermark(forward)
         if self.state.emitted is not None:
             await self.output.watermark(self.state.emitted)
 
