@@ -7,19 +7,14 @@ A global aggregate over nothing has no row here, as in Flink; the condition on i
 from __future__ import annotations
 
 import asyncio
-import sqlite3
-from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given, note
+from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from streamline import Row, RowKind, StreamExecutionEnvironment
-from streamline._core.elements import Batch
-from streamline._core.typeinfo import Types
-from streamline.table import ChangelogMode, Schema, StreamTableEnvironment
-from streamline.testing import ScriptedSource, VirtualClock
+from streamline.table import ChangelogMode
+from tests.properties.tables import continuous, folded, in_sqlite, tables, upserted
 
 QUERIES = [
     "SELECT id, k + v, CASE WHEN v > 2 THEN 'big' ELSE s END FROM l WHERE v IS NOT NULL AND k <> 1",
@@ -84,92 +79,68 @@ QUERIES = [
     "SELECT id, k, v FROM l ORDER BY v DESC, id LIMIT 3",
     "SELECT id, k, v FROM l ORDER BY k, id LIMIT 2 OFFSET 1",
 ]
+#: Queries whose first columns are a key of the result: how many.
+KEYED = {
+    "SELECT k, COUNT(*), SUM(v) FROM l GROUP BY k": 1,
+    "SELECT k, s, MAX(v) FROM l GROUP BY k, s": 2,
+    "SELECT k, SUM(v) FROM l GROUP BY k HAVING COUNT(*) > 1": 1,
+    "SELECT k, id, v FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY v, id) AS n FROM l) WHERE n = 1": 1,
+    "SELECT a.k, n, m FROM (SELECT k, COUNT(*) AS n FROM l WHERE k IS NOT NULL GROUP BY k) AS a "
+    "LEFT JOIN (SELECT k, MAX(w) AS m FROM r GROUP BY k) AS b ON a.k = b.k": 1,
+    "SELECT n, k FROM (SELECT k, ROW_NUMBER() OVER (ORDER BY c DESC, k) AS n FROM "
+    "(SELECT k, COUNT(*) AS c FROM l GROUP BY k)) WHERE n <= 3": 1,
+}
+MINI_BATCH = {
+    "table.exec.mini-batch.enabled": "true",
+    "table.exec.mini-batch.allow-latency": "1 s",
+    "table.exec.mini-batch.size": 3,
+}
+RESTARTS = {
+    "execution.checkpointing.interval": "5 ms",
+    "restart-strategy.type": "fixed-delay",
+    "restart-strategy.fixed-delay.attempts": 20,
+    "restart-strategy.fixed-delay.delay": "1 ms",
+}
 
 
-@st.composite
-def changes(draw: st.DrawFn, mode: str) -> tuple[list[tuple[str, tuple[Any, ...]]], list[tuple[Any, ...]]]:
-    """A changelog of (id, k, v, s), and the rows that it leaves."""
-    small = st.none() | st.integers(0, 3)
-    text = st.none() | st.sampled_from("ab")
-    found: list[tuple[str, tuple[Any, ...]]] = []
-    rows: list[tuple[Any, ...]] = []
-    for number in range(draw(st.integers(0, 8))):
-        action = draw(st.sampled_from("+++-u")) if rows and mode != "append" else "+"
-        if action == "+":
-            row = (number, draw(small), draw(small), draw(text))
-            rows.append(row)
-            found.append(("+I", row))
-            continue
-        place = draw(st.integers(0, len(rows) - 1))
-        old = rows[place]
-        if action == "-":
-            rows.pop(place)
-            found.append(("-D", old))
-            continue
-        rows[place] = (old[0], draw(small), draw(small), draw(text))
-        found += [("-U", old)] * (mode == "retract") + [("+U", rows[place])]
-    return found, rows
-
-
-@st.composite
-def tables(draw: st.DrawFn) -> dict[str, Any]:
-    found = {}
-    for name in "lr":
-        mode = draw(st.sampled_from(["append", "retract", "upsert"]))
-        log, rows = draw(changes(mode))
-        places = sorted(draw(st.sets(st.integers(1, max(1, len(log) - 1)), max_size=4)))
-        batches = [log[a:b] for a, b in zip([0, *places], [*places, len(log)]) if a < b]
-        found[name] = (mode, batches, rows)
-    return found
-
-
-def create(env: StreamExecutionEnvironment, t_env: StreamTableEnvironment, name: str, mode: str, batches: Any) -> None:
-    third = "w" if name == "r" else "v"
-    names = ["id", "k", third, "s"]
-    types = Types.ROW_NAMED(names, [Types.INT(), Types.INT(), Types.INT(), Types.STRING()])
-    steps = []
-    for batch in batches:
-        rows = [Row.of_kind(RowKind.from_short_string(kind), *row) for kind, row in batch]
-        for row in rows:
-            row.set_field_names(names)
-        steps.append(Batch(rows))
-    stream = env.from_source(ScriptedSource(steps, output_type=types), None, name)
-    builder = Schema.new_builder().column("id", "INT NOT NULL").column("k", "INT").column(third, "INT")
-    builder = builder.column("s", "STRING")
-    if mode != "append":
-        builder = builder.primary_key("id")
-    modes = {"append": ChangelogMode.insert_only(), "retract": ChangelogMode.all(), "upsert": ChangelogMode.upsert()}
-    t_env.create_temporary_view(name, t_env.from_changelog_stream(stream, builder.build(), modes[mode]))
-
-
-async def continuous(found: dict[str, Any], query: str, parallelism: int) -> list[Row]:
-    env = StreamExecutionEnvironment.get_execution_environment(clock=VirtualClock())
-    env.set_parallelism(parallelism)
-    t_env = StreamTableEnvironment.create(env)
-    for name, (mode, batches, _) in found.items():
-        create(env, t_env, name, mode, batches)
-    async with t_env.to_changelog_stream(t_env.sql_query(query)).execute_and_collect() as results:
-        return [row async for row in results]
-
-
-def in_sqlite(found: dict[str, Any], query: str) -> Counter[Any]:
-    db = sqlite3.connect(":memory:")
-    for name, (_, _, rows) in found.items():
-        db.execute(f"CREATE TABLE {name} (id INT, k INT, {'w' if name == 'r' else 'v'} INT, s TEXT)")
-        db.executemany(f"INSERT INTO {name} VALUES (?, ?, ?, ?)", rows)
-    return Counter(tuple(row) for row in db.execute(query))
-
-
-def folded(rows: list[Row]) -> dict[Any, int]:
-    counts: Counter[Any] = Counter()
-    for row in rows:
-        counts[tuple(row)] += 1 if row.get_row_kind() in (RowKind.INSERT, RowKind.UPDATE_AFTER) else -1
-    return {row: n for row, n in counts.items() if n}
+#: There are many queries; each gets a part of the profile's examples.
+SOME = settings(max_examples=max(10, settings().max_examples // 3))
 
 
 @pytest.mark.parametrize("query", QUERIES)
+@SOME
 @given(found=tables(), parallelism=st.integers(1, 4))
 def test_a_query_comes_to_what_sqlite_gives(query: str, found: dict[str, Any], parallelism: int) -> None:
     rows = asyncio.run(continuous(found, query, parallelism))
     note("\n".join(map(str, rows)))
     assert folded(rows) == in_sqlite(found, query)
+
+
+@pytest.mark.parametrize("query", QUERIES[1::4])
+@SOME
+@given(data=st.data(), found=tables(), parallelism=st.integers(1, 3), rocks=st.booleans())
+def test_nothing_is_lost_or_counted_twice_where_a_source_fails(
+    query: str, data: st.DataObject, found: dict[str, Any], parallelism: int, rocks: bool
+) -> None:
+    fails = {name: data.draw(st.sets(st.integers(0, 4), max_size=2)) for name in found}
+    options = {**RESTARTS, **({"state.backend.type": "rocksdb"} if rocks else {})}
+    rows = asyncio.run(continuous(found, query, parallelism, options=options, fails=fails))
+    note("\n".join(map(str, rows)))
+    assert folded(rows) == in_sqlite(found, query)
+
+
+@pytest.mark.parametrize("query", [q for q in QUERIES if "GROUP BY" in q][::2])
+@SOME
+@given(found=tables(), parallelism=st.integers(1, 4))
+def test_mini_batches_come_to_the_same(query: str, found: dict[str, Any], parallelism: int) -> None:
+    rows = asyncio.run(continuous(found, query, parallelism, options=MINI_BATCH))
+    note("\n".join(map(str, rows)))
+    assert folded(rows) == in_sqlite(found, query)
+
+
+@pytest.mark.parametrize("query", KEYED)
+@given(found=tables(), parallelism=st.integers(1, 4))
+def test_upserts_come_to_the_same(query: str, found: dict[str, Any], parallelism: int) -> None:
+    rows = asyncio.run(continuous(found, query, parallelism, mode=ChangelogMode.upsert()))
+    note("\n".join(map(str, rows)))
+    assert upserted(rows, KEYED[query]) == in_sqlite(found, query)
