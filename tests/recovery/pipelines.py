@@ -115,8 +115,10 @@ def is_sound(names: Sequence[str], sources: int, late: bool) -> bool:
     mixed, keyed = sources > 1, False
     for name in names:
         stage = BY_NAME[name]
-        if mixed and (stage.ordered or (late and stage.timed)):
+        if mixed and stage.ordered:
             return False
+        if late and stage.timed and (mixed or keyed):
+            return False  # behind several subtasks, what is late depends on which of them is ahead
         keyed = keyed or name in KEYED
         # A source is one subtask: what follows it has its records dealt out, until they are brought together by key.
         mixed = mixed or name == "rebalance" or not keyed
