@@ -15,6 +15,7 @@ from streamline._core.typeinfo import TypeInformation as TypeInformation
 from streamline._core.typeinfo import Types as Types
 from streamline._core.watermarks import WatermarkStrategy as WatermarkStrategy
 from streamline._runtime.execute import JobExecutionResult as JobExecutionResult
+from streamline._runtime.execute import JobHealth as JobHealth
 from streamline._runtime.execute import JobStatus as JobStatus
 from streamline.errors import CheckpointException as CheckpointException
 from streamline.errors import SqlParserException as SqlParserException
@@ -55,6 +56,7 @@ __all__ = (
     "ExternalizedCheckpointRetention",
     "JobClient",
     "JobExecutionResult",
+    "JobHealth",
     "JobStatus",
     "JoinedStreams",
     "KeyedStream",

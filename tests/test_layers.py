@@ -32,6 +32,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "_state": CONTRACT,
     "_operators": CONTRACT,
     "connectors": CONTRACT,
+    "logs": VALUES,
     "metrics": (*CONTRACT, "_runtime.metrics"),
     "_graph": (*CONTRACT, "_channel"),
     "_runtime": (*CONTRACT, "_channel", "_state", "_graph"),

@@ -165,6 +165,8 @@ class Statistics:
     triggered: int = 0
     completed: int = 0
     failed: int = 0
+    #: Since the last complete one; savepoints do not count.
+    failed_in_a_row: int = 0
     last_id: int | None = None
     last_completed_at: int | None = None
     last_duration: int | None = None
@@ -333,6 +335,7 @@ class Checkpoints:
         self._pause_until = now + self.settings.min_pause
         statistics = self.statistics
         statistics.completed += 1
+        statistics.failed_in_a_row = 0
         statistics.last_id = checkpoint_id
         statistics.last_completed_at = now
         statistics.last_duration = now - pending.barrier.timestamp
@@ -449,6 +452,7 @@ class Checkpoints:
         """Give a checkpoint up; too many in a row fail the job."""
         pending = self._pending.pop(n)
         self.statistics.failed += 1
+        self.statistics.failed_in_a_row += pending.savepoint is None
         self.statistics.last_failure = reason
         done: list[Instruction] = [Abort(n, reason)]
         if pending.savepoint is not None:

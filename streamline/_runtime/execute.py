@@ -8,7 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, Literal, Protocol, final
+from typing import Any, Final, Literal, final
 from uuid import uuid4
 
 import anyio
@@ -24,12 +24,13 @@ from streamline._core.time import Clock, SystemClock, default_clock, sleep
 from streamline._graph.stream_graph import Edge, Node, StreamGraph
 from streamline._runtime.checkpointing import Checkpointing, CheckpointOptions
 from streamline._runtime.coordinator import CheckpointSettings
-from streamline._runtime.guard import leaves, whole
+from streamline._runtime.guard import apart, leaves, whole
+from streamline._runtime.health import JobHealth, health_of, register_metrics
 from streamline._runtime.in_flight import share_elements
 from streamline._runtime.loop_lag import LoopLag
 from streamline._runtime.metrics import MetricGroup, value_of
 from streamline._runtime.outcome import JobExecutionResult, JobStatus
-from streamline._runtime.restart import ExponentialDelay, FailureRate, FixedDelay, NoRestart
+from streamline._runtime.restart import ExponentialDelay, FailureRate, FixedDelay, NoRestart, RestartStrategy
 from streamline._runtime.slice import TimeSlice
 from streamline._runtime.source_task import SourceTask
 from streamline._runtime.task import CLOSE_TIMEOUT, OperatorTask, note
@@ -51,6 +52,7 @@ __all__ = (
     "FixedDelay",
     "Job",
     "JobExecutionResult",
+    "JobHealth",
     "JobStatus",
     "NoRestart",
     "RestartStrategy",
@@ -58,14 +60,6 @@ __all__ = (
 )
 
 _log = logging.getLogger("streamline.job")
-
-
-class RestartStrategy(Protocol):
-    """Decides what happens after a failure."""
-
-    def delay_after_failure(self, now: int) -> int | None:
-        """Milliseconds to wait before the next attempt, or None: give up."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,15 +110,12 @@ class Job:
         self.attempt: Attempt | None = None
         self.attempts = 0
         self.checkpointing: Final = Checkpointing(self.name, self.id, self.clock, options.checkpoints)
-        self.metrics.gauge("numRestarts", lambda: max(0, self.attempts - 1))
-        statistics = self.checkpointing.coordinator.statistics
-        self.metrics.gauge("totalNumberOfCheckpoints", lambda: statistics.triggered)
-        self.metrics.gauge("numberOfCompletedCheckpoints", lambda: statistics.completed)
-        self.metrics.gauge("numberOfFailedCheckpoints", lambda: statistics.failed)
-        self.metrics.gauge("lastCheckpointDuration", lambda: statistics.last_duration)
+        register_metrics(self.metrics, self.checkpointing, self.clock, lambda: max(0, self.attempts - 1))
         self._main: asyncio.Task[None] | None = None
         self._error: BaseException | None = None
         self._error_seen = False
+        #: What the job restarts after.
+        self._failure: BaseException | None = None
         #: The tasks of the attempt that runs: who calls from one of them cannot wait for the job's end.
         self.tasks: Final[set[asyncio.Task[Any] | None]] = set()
         self._started_at = options.clock.now()
@@ -161,7 +152,7 @@ class Job:
                     delay = strategy.delay_after_failure(self.clock.now()) if strategy and ready.done() else None
                     if delay is None:
                         raise
-                    self.status = JobStatus.RESTARTING
+                    self.status, self._failure = JobStatus.RESTARTING, error
                     _log.warning(
                         "job %s failed, attempt %d in %d ms", self.name, self.attempts + 1, delay, exc_info=error
                     )
@@ -224,6 +215,11 @@ class Job:
         if self.attempt is None or self.status is not JobStatus.RUNNING:
             raise StreamlineError(f"job {self.name!r} is {self.status.name}: it has no state to be read")
         return self.attempt.read_state(uid, name, key)
+
+    def health(self) -> JobHealth:
+        """How it is doing now."""
+        error = self._failure if self.status is JobStatus.RESTARTING else self._error
+        return health_of(self.status, error, self.attempts, self.checkpointing, self.clock)
 
     async def _ended(self) -> None:
         """Wait until it is over, whatever the outcome."""
@@ -362,8 +358,8 @@ class Attempt:
 
     async def run(self, ready: asyncio.Future[None]) -> None:
         """Run to the end; raises the first failure as it was raised."""
-        self._restored = await self.job.checkpointing.restore_point(self._program())
-        splits = await self._discover()
+        self._restored = await apart(partial(self.job.checkpointing.restore_point, self._program()))
+        splits = await apart(self._discover)
         self._build(splits)
         self._restored = {}
         tasks: Sequence[SourceTask | OperatorTask] = [*self.operators, *self.sources]

@@ -4,11 +4,34 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import anyio
 
 from streamline._runtime.task import note
 from streamline.errors import StreamlineError
 
-__all__ = ("leaves", "whole")
+__all__ = ("apart", "leaves", "whole")
+
+T = TypeVar("T")
+
+
+async def apart(function: Callable[[], Awaitable[T]]) -> T:
+    """Await it in a task of its own, so that a cancellation of this one waits for the worker threads it uses."""
+    found: list[T] = []
+    errors: list[Exception] = []
+
+    async def run() -> None:
+        try:
+            found.append(await function())
+        except Exception as e:
+            errors.append(e)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(run)
+    if errors:
+        raise errors[0]
+    return found[0]
 
 
 async def whole(function: Callable[[], Awaitable[None]], where: str) -> None:

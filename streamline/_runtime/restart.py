@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from typing import Final
+from typing import Final, Protocol
 
 from streamline.errors import ValidationException
 
-__all__ = ("ExponentialDelay", "FailureRate", "FixedDelay", "NoRestart")
+__all__ = ("ExponentialDelay", "FailureRate", "FixedDelay", "NoRestart", "RestartStrategy")
+
+
+class RestartStrategy(Protocol):
+    """Decides what happens after a failure."""
+
+    def delay_after_failure(self, now: int) -> int | None:
+        """Milliseconds to wait before the next attempt, or None: give up."""
+        ...
 
 
 class NoRestart:

@@ -14,6 +14,7 @@ from streamline import abc
 from streamline._channel.output import ChannelOutput
 from streamline._channel.watermarks import WatermarkMerger
 from streamline._core.elements import MAX_TIMESTAMP, Barrier, Batch, EndOfInput, Watermark, WatermarkStatus
+from streamline._core.log_context import LOG_CONTEXT, LogContext
 from streamline._core.time import Clock, TimerHandle
 from streamline._core.watermarks import WatermarkStrategy
 from streamline._runtime.metrics import MetricGroup
@@ -125,6 +126,7 @@ class SourceTask:
 
     def spawn(self, function: Callable[[], Awaitable[None]], name: str) -> None:
         async def guarded() -> None:
+            LOG_CONTEXT.set(LogContext(self.job_name, self.operator_name, self.subtask_index))
             try:
                 await function()
             except Exception as e:
@@ -189,6 +191,7 @@ class SourceTask:
 
     async def run(self) -> None:
         """Run until every split has been read to its end. Errors leave with a note that says where."""
+        LOG_CONTEXT.set(LogContext(self.job_name, self.operator_name, self.subtask_index))
         try:
             self._note_splits(self._given)
             await self.reader.open(self, self._given)

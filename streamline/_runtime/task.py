@@ -15,6 +15,7 @@ from streamline import abc
 from streamline._channel.gate import Gate, Tick
 from streamline._channel.output import ChannelOutput
 from streamline._core.elements import Barrier, Batch, Element, EndOfInput, Watermark, WatermarkStatus
+from streamline._core.log_context import LOG_CONTEXT, LogContext
 from streamline._core.time import Clock, TimerHandle, perf_counter
 from streamline._runtime.failing_record import note_record
 from streamline._runtime.in_flight import UnalignedCapture
@@ -131,6 +132,7 @@ class OperatorTask:
         self._maintain = None if self.state.backend is None else self.state.maintain
         self._limit = BatchLimit(host.time_slice)
         self.records_in = 0
+        metrics.gauge("numStateEntries", self.state.entries)
         metrics.gauge("numRecordsIn", lambda: self.records_in)
         metrics.gauge("numRecordsOut", lambda: self.output.records)
         metrics.gauge("currentInputWatermark", lambda: self.gate.watermark)
@@ -153,6 +155,7 @@ class OperatorTask:
 
     def spawn(self, function: Callable[[], Awaitable[None]], name: str) -> None:
         async def guarded() -> None:
+            LOG_CONTEXT.set(LogContext(self.job_name, self.operator_name, self.subtask_index))
             try:
                 await function()
             except Exception as e:
@@ -188,6 +191,7 @@ class OperatorTask:
 
     async def run(self) -> None:
         """Run until all inputs have ended. Errors leave with a note that says where."""
+        LOG_CONTEXT.set(LogContext(self.job_name, self.operator_name, self.subtask_index))
         try:
             if self._restore is not None:
                 await self.state.restore(self._restore)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any
 
-from streamline._runtime.execute import Job, JobExecutionResult, JobStatus
+from streamline._runtime.execute import Job, JobExecutionResult, JobHealth, JobStatus
 from streamline._runtime.metrics import MetricGroup
 
 __all__ = ("JobClient",)
@@ -86,6 +86,10 @@ class JobClient:
             StreamlineError: the job was cancelled.
         """
         return await self._job.wait()
+
+    async def health(self) -> JobHealth:
+        """How the job is doing, for readiness checks: `healthy`, and the reasons where it is not."""
+        return self._job.health()
 
     async def metrics(self) -> dict[str, dict[str, Any]]:
         """The values of all metrics now, by operator name and metric name."""
