@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from streamline._core.elements import Batch
+from streamline._core.failure import note_position, note_value, stopped
 from streamline._core.keys import KeyGroups
 from streamline.abc import Partitioner
 from streamline.errors import StreamlineError
@@ -129,7 +130,29 @@ class _ByKey(Partitioner):
         self._owners = KeyGroups(max_parallelism, channels)
 
     def partition(self, batch: Batch) -> Iterable[tuple[int, Batch]]:
-        return _split(batch, self._owners.of_all(map(self._selector, batch.values)))
+        values, rest = batch.values, iter(batch.values)
+        keys: list[Any] = []
+        try:
+            keys.extend(map(self._selector, rest))
+        except Exception as e:
+            note_position(e, values, rest)
+            raise
+        if len(keys) != len(values):
+            raise stopped(values[len(keys)])
+        try:
+            return _split(batch, self._owners.of_all(keys))
+        except Exception as e:
+            self._note_key(e, values, keys)
+            raise
+
+    def _note_key(self, error: Exception, values: Sequence[Any], keys: list[Any]) -> None:
+        """Say which record has the key that is none."""
+        for value, key in zip(values, keys):
+            try:
+                self._owners.of(key)
+            except Exception:
+                note_value(error, value)
+                return
 
 
 class _ByFunction(Partitioner):

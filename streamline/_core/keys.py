@@ -105,14 +105,27 @@ def _slow_hash(key: Any) -> int:
         for part in key:
             h ^= stable_hash(part)
         return _mix(h)
-    if isinstance(key, msgspec.Struct):
+    if isinstance(key, msgspec.Struct) and _has_value(key):
         return stable_hash(msgspec.structs.astuple(key))
-    if is_dataclass(key) and not isinstance(key, type):
+    if is_dataclass(key) and not isinstance(key, type) and _has_value(key):
         return stable_hash(tuple(getattr(key, f.name) for f in fields(key)))
     raise ValidationException(
         f"{type(key).__name__} cannot be a key: {key!r}. A key needs a value of its own that never changes: "
         "str, int, a tuple of such, a frozen Struct or dataclass"
     )
+
+
+def _has_value(key: Any) -> bool:
+    """Whether Python takes it as a key of a dict by its content: not by identity, and not at all if it can change."""
+    if getattr(type(key), "__hash__", None) is object.__hash__:
+        return False
+    try:
+        hash(key)
+    except TypeError:
+        for part in msgspec.structs.astuple(key) if isinstance(key, msgspec.Struct) else vars(key).values():
+            stable_hash(part)  # a frozen one is no key because of what it holds, which says so by itself
+        return False
+    return True
 
 
 def group_range(max_parallelism: int, parallelism: int, subtask: int) -> range:
@@ -133,6 +146,7 @@ class KeyGroups:
     __slots__ = ("_memo", "_parallelism", "max_parallelism")
 
     _LIMIT: Final = 1 << 16
+    _LONGEST: Final = 256
 
     def __init__(self, max_parallelism: int, parallelism: int = 0) -> None:
         """With a parallelism, `of` gives the owning subtask instead of the group."""
@@ -141,12 +155,22 @@ class KeyGroups:
         self._memo: dict[Any, int] = {}
 
     def of(self, key: Any) -> int:
-        """The group (or owner) of one key."""
-        found = self._memo.get(key)
+        """The group (or owner) of one key.
+
+        Raises:
+            ValidationException: it cannot be a key.
+        """
+        try:
+            found = self._memo.get(key)
+        except TypeError:
+            stable_hash(key)  # says why
+            raise
         if found is None:
             found = stable_hash(key) % self.max_parallelism
             if self._parallelism:
                 found = owner(found, self.max_parallelism, self._parallelism)
+            if isinstance(key, (str, bytes)) and len(key) > self._LONGEST:
+                return found  # the memo would keep it: its size is told by number
             if len(self._memo) >= self._LIMIT:
                 self._memo.clear()
             self._memo[key] = found

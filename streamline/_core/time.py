@@ -110,16 +110,19 @@ async def yield_now() -> None:
 
 _EPOCH: Final = _dt.datetime(1970, 1, 1, tzinfo=_dt.UTC)
 _MILLISECOND: Final = _dt.timedelta(milliseconds=1)
+_TIME_LIMIT: Final = 1 << 63
 
 
 def to_epoch_millis(value: Any) -> int:
     """Epoch milliseconds of an int (taken as such) or an aware datetime.
 
     Raises:
-        ValidationException: a naive datetime, whose instant nobody knows, or another type.
+        ValidationException: a naive datetime, whose instant nobody knows, an int beyond 64 bits, or another type.
     """
     if type(value) is int:
-        return value
+        if -_TIME_LIMIT <= value < _TIME_LIMIT:
+            return value
+        raise ValidationException(f"a timestamp has to fit 64 bits (epoch milliseconds), and {value!r} does not")
     if isinstance(value, _dt.datetime):
         if value.tzinfo is None:
             raise ValidationException(
@@ -128,7 +131,7 @@ def to_epoch_millis(value: Any) -> int:
             )
         return (value - _EPOCH) // _MILLISECOND
     if isinstance(value, int) and not isinstance(value, bool):
-        return int(value)
+        return to_epoch_millis(int(value))
     raise ValidationException(
         f"a timestamp has to be an int (epoch milliseconds) or an aware datetime, not {type(value).__name__}: {value!r}"
     )

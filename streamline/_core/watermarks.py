@@ -319,6 +319,8 @@ class WatermarkTracker:
                 known: Any = timestamps if None not in timestamps else [t for t in timestamps if t is not None]
                 if known:
                     self._bounded.on_batch(known)
+                    if self._bounded.newest > MAX_TIMESTAMP:
+                        self._convert(max(known), values[timestamps.index(max(known))])  # refuses it
             return []
         cuts: list[tuple[int, int]] = []
         on_event, on_periodic = self._generator.on_event, self._generator.on_periodic

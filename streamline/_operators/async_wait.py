@@ -7,10 +7,10 @@ from typing import Any, Final, final
 
 import anyio
 
+from streamline._core.failure import note_value
 from streamline._core.waiting import Latch
 from streamline._operators.async_queue import Border, Ordered, Request, RequestQueue, Unordered
 from streamline._operators.async_retry import AsyncRetryStrategy
-from streamline._operators.failure import note_value
 from streamline._operators.function import FunctionOperator, finish
 from streamline.abc import Barrier, Batch, OperatorContext, Output, StateSpec
 from streamline.errors import ValidationException

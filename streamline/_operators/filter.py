@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import compress
 from typing import Any, Final, final
 
+from streamline._core.failure import note_position, note_value, stopped
 from streamline._operators.calls import close_all, plain
-from streamline._operators.failure import note_position, note_value, stopped
 from streamline._operators.function import FunctionOperator
 from streamline._operators.map import single_results
 from streamline.abc import Batch, Output

@@ -8,8 +8,8 @@ from itertools import repeat
 from typing import Any, final
 
 from streamline._core.copying import copy_value
+from streamline._core.failure import note_value
 from streamline._operators.calls import Kinds
-from streamline._operators.failure import note_value
 from streamline._operators.function import FunctionLife, instance, method_of
 from streamline._operators.keys import Keys
 from streamline._operators.results import Held, Sides, expand

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import repeat
 from typing import Any, Final
 
+from streamline._core.failure import note_position, note_value
 from streamline._operators.calls import Kinds, Style, close_all, style
 from streamline._operators.contexts import ProcessContext
-from streamline._operators.failure import note_position, note_value
 from streamline._operators.results import Held, Sides, expand, spread, take_tagged, without_none
 from streamline.abc import Batch, Output
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from streamline._core.failure import note_position, stopped
 from streamline._core.keys import stable_hash
-from streamline._operators.failure import note_position
 
 __all__ = ("Keys",)
 
@@ -29,12 +29,15 @@ class Keys:
         rest = iter(values)
         try:
             keys = list(map(self._selector, rest))
+            if len(keys) != len(values):
+                raise stopped(values[len(keys)])
             if type(keys[0]) not in self._checked:
                 rest = iter(values)
                 next(rest)
                 stable_hash(keys[0])
                 self._checked.add(type(keys[0]))
         except Exception as e:
-            note_position(e, values, rest)
+            if not getattr(e, "__notes__", ()):
+                note_position(e, values, rest)
             raise
         return keys

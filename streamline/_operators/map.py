@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, final
 
+from streamline._core.failure import note_position, note_value, stopped
 from streamline._operators.calls import Kinds, close_all, plain
-from streamline._operators.failure import note_position, note_value, stopped
 from streamline._operators.function import FunctionOperator
 from streamline.abc import Batch, Output
 from streamline.errors import ValidationException

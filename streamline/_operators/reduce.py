@@ -7,8 +7,8 @@ from typing import Any, Final, final
 
 from streamline._core.copying import copy_value
 from streamline._core.elements import MAX_TIMESTAMP
+from streamline._core.failure import note_position, note_value
 from streamline._operators.calls import Kinds
-from streamline._operators.failure import note_position, note_value
 from streamline._operators.function import FunctionOperator
 from streamline._operators.keys import Keys
 from streamline.abc import Batch, OperatorContext, Output, StateSpec, StateTable

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, final
 
+from streamline._core.failure import note_position, note_value, stopped
 from streamline._core.time import Clock
 from streamline._operators.calls import Kinds, close_all, plain
-from streamline._operators.failure import note_position, note_value
 from streamline._operators.function import FunctionOperator
 from streamline._operators.map import single_results
 from streamline.abc import (
@@ -109,6 +109,9 @@ class CallSink(FunctionOperator):
             close_all(results)
             note_position(e, values, rest)
             raise
+        if len(results) != len(values):
+            close_all(results)
+            raise stopped(values[len(results)])
         if not plain(results, self._kinds):
             await self._awaited(results, values)
 

@@ -100,6 +100,8 @@ class Job:
     """A job: one background asyncio task that owns the task group of the attempt that runs now."""
 
     def __init__(self, graph: StreamGraph, options: ExecutionOptions) -> None:
+        self._error: BaseException | None = None
+        self._error_seen = False
         self.id: Final = uuid4().hex
         self.graph: Final = graph
         self.options: Final = options
@@ -112,8 +114,6 @@ class Job:
         self.checkpointing: Final = Checkpointing(self.name, self.id, self.clock, options.checkpoints)
         register_metrics(self.metrics, self.checkpointing, self.clock, lambda: max(0, self.attempts - 1))
         self._main: asyncio.Task[None] | None = None
-        self._error: BaseException | None = None
-        self._error_seen = False
         #: What the job restarts after.
         self._failure: BaseException | None = None
         #: The tasks of the attempt that runs: who calls from one of them cannot wait for the job's end.

@@ -60,6 +60,14 @@ class Files(Protocol):
         """A folder inside."""
         ...
 
+    def check(self) -> None:
+        """Refuse a place where nothing can ever be written, as far as that can be seen without writing.
+
+        Raises:
+            OSError: it is no folder, or may not be written to.
+        """
+        ...
+
 
 class LocalFiles:
     """A directory of the machine."""
@@ -123,6 +131,13 @@ class LocalFiles:
 
     def within(self, folder: str) -> LocalFiles:
         return LocalFiles(self._root / folder)
+
+    def check(self) -> None:
+        there = next(p for p in (self._root, *self._root.parents) if p.exists())
+        if not there.is_dir():
+            raise NotADirectoryError(f"{there} is no folder")
+        if not os.access(there, os.W_OK | os.X_OK):
+            raise PermissionError(f"{there} may not be written to")
 
 
 def _digest(f: Any) -> tuple[int, str]:
@@ -221,12 +236,15 @@ class FsspecFiles:
     def within(self, folder: str) -> FsspecFiles:
         return FsspecFiles(f"{self.location}/{folder}", self._fs)
 
+    def check(self) -> None:
+        """Only a write would tell."""
+
 
 def files_at(location: str | os.PathLike[str]) -> Files:
     """The folder of a path, a `file:` URL, or a URL that fsspec understands.
 
     Raises:
-        ValidationException: fsspec is needed and not there, or does not know the URL.
+        ValidationException: fsspec is needed and not there, or does not know the URL; or neither path nor URL.
     """
     text = os.fspath(location)
     if not text:
@@ -236,6 +254,11 @@ def files_at(location: str | os.PathLike[str]) -> Files:
         return LocalFiles(unquote(parts.netloc + parts.path))
     if "://" in text:
         return FsspecFiles(text)
+    if len(parts.scheme) > 1:  # a single letter is a drive
+        raise ValidationException(
+            f"{text!r} is no place for checkpoints: a URL is written {parts.scheme}://…, a local folder file:… or "
+            f"./{text}"
+        )
     return LocalFiles(os.path.expanduser(text))
 
 

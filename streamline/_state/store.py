@@ -212,8 +212,15 @@ class CheckpointStore:
         """A number above all that are there. Asked before the first checkpoint of a run is begun.
 
         Raises:
-            CheckpointException: the place cannot be read.
+            CheckpointException: the place cannot be read, or not be written to.
         """
+        try:
+            self.files.check()
+        except OSError as e:
+            raise CheckpointException(
+                f"checkpoints cannot be stored in {self.location}: {e}. Give another place to "
+                "enable_checkpointing(storage=…)"
+            ) from e
         await self._learn()  # from now on there are folders without a manifest that are nobody's garbage
         return max((n for n, _ in await self.folders()), default=0) + 1
 

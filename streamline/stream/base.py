@@ -88,8 +88,8 @@ class StreamNode:
         Raises:
             ValidationException: not positive; or not 1 for an operator that cannot be parallel.
         """
-        if parallelism < 1:
-            raise ValidationException(f"the parallelism has to be positive, not {parallelism}")
+        if type(parallelism) is not int or parallelism < 1:
+            raise ValidationException(f"the parallelism has to be positive (an int), not {parallelism!r}")
         node = self.node
         if parallelism != 1 and dict(node.options).get("non_parallel"):
             raise ValidationException(f"the parallelism of non parallel operator {node.name!r} must be 1")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 
 from streamline._core.config import Configuration
 from streamline._core.time import Duration, to_millis
+from streamline.errors import ValidationException
 
 __all__ = (
     "CheckpointConfig",
@@ -39,6 +40,22 @@ class ExternalizedCheckpointRetention(Enum):
     RETAIN_ON_CANCELLATION = "RETAIN_ON_CANCELLATION"
     DELETE_ON_CANCELLATION = "DELETE_ON_CANCELLATION"
     NO_EXTERNALIZED_CHECKPOINTS = "NO_EXTERNALIZED_CHECKPOINTS"
+
+
+E = TypeVar("E", bound=Enum)
+
+
+def choice(kind: type[E], value: Any) -> E:
+    """A member of an enum, or the member that a text names.
+
+    Raises:
+        ValidationException: it is none; the members are named.
+    """
+    try:
+        return kind(value)
+    except ValueError:
+        names = ", ".join(f"{kind.__name__}.{member.name}" for member in kind)
+        raise ValidationException(f"{value!r} is no {kind.__name__}; there are {names}") from None
 
 
 class ExecutionConfig:
@@ -120,7 +137,7 @@ class CheckpointConfig:
 
     def set_checkpointing_mode(self, checkpointing_mode: CheckpointingMode) -> CheckpointConfig:
         """Exactly once (default) or at least once."""
-        return self._set("mode", CheckpointingMode(checkpointing_mode).value)
+        return self._set("mode", choice(CheckpointingMode, checkpointing_mode).value)
 
     def get_checkpointing_mode(self) -> CheckpointingMode:
         """Exactly once or at least once."""
@@ -160,7 +177,7 @@ class CheckpointConfig:
 
     def set_externalized_checkpoint_retention(self, retention: ExternalizedCheckpointRetention) -> CheckpointConfig:
         """Whether checkpoints stay when the job is cancelled."""
-        return self._set("externalized-checkpoint-retention", ExternalizedCheckpointRetention(retention).value)
+        return self._set("externalized-checkpoint-retention", choice(ExternalizedCheckpointRetention, retention).value)
 
     def get_externalized_checkpoint_retention(self) -> ExternalizedCheckpointRetention:
         """Whether checkpoints stay when the job is cancelled."""

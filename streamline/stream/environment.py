@@ -23,7 +23,7 @@ from streamline.errors import StreamlineError, ValidationException
 from streamline.stream.base import Origin
 from streamline.stream.batch import as_batch, is_batch
 from streamline.stream.builders import Builders
-from streamline.stream.config import CheckpointConfig, CheckpointingMode, ExecutionConfig, RuntimeExecutionMode
+from streamline.stream.config import CheckpointConfig, CheckpointingMode, ExecutionConfig, RuntimeExecutionMode, choice
 from streamline.stream.datastream import DataStream
 from streamline.stream.job_client import JobClient
 from streamline.stream.options import execution_options
@@ -88,8 +88,8 @@ class StreamExecutionEnvironment:
 
     def set_parallelism(self, parallelism: int) -> StreamExecutionEnvironment:
         """The number of subtasks of every operator that has none of its own; default 1."""
-        if parallelism < 1:
-            raise ValidationException(f"the parallelism has to be positive, not {parallelism}")
+        if type(parallelism) is not int or parallelism < 1:
+            raise ValidationException(f"the parallelism has to be positive (an int), not {parallelism!r}")
         self.configuration.set("parallelism.default", parallelism)
         return self
 
@@ -99,8 +99,8 @@ class StreamExecutionEnvironment:
 
     def set_max_parallelism(self, max_parallelism: int) -> StreamExecutionEnvironment:
         """The number of key groups of every operator that has none of its own."""
-        if not 1 <= max_parallelism <= 32768:
-            raise ValidationException(f"the max parallelism has to be in 1..32768, not {max_parallelism}")
+        if type(max_parallelism) is not int or not 1 <= max_parallelism <= 32768:
+            raise ValidationException(f"the max parallelism has to be an int in 1..32768, not {max_parallelism!r}")
         self.configuration.set("pipeline.max-parallelism", max_parallelism)
         return self
 
@@ -110,7 +110,7 @@ class StreamExecutionEnvironment:
 
     def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> StreamExecutionEnvironment:
         """STREAMING (default), BATCH (bounded inputs, final results only), or AUTOMATIC (batch if all are bounded)."""
-        self.configuration.set("execution.runtime-mode", RuntimeExecutionMode(execution_mode).value)
+        self.configuration.set("execution.runtime-mode", choice(RuntimeExecutionMode, execution_mode).value)
         return self
 
     def set_buffer_timeout(self, timeout_millis: int) -> StreamExecutionEnvironment:

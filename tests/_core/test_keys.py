@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import gc
 import subprocess
 import sys
+import weakref
+from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
 
@@ -88,3 +91,49 @@ def test_many_keys_spread_over_all_groups():
 @pytest.mark.parametrize(("parallelism", "groups"), [(1, 128), (86, 256), (85, 128), (100_000, 32768)])
 def test_default_max_parallelism_is_flinks(parallelism, groups):
     assert default_max_parallelism(parallelism) == groups
+
+
+class Changing(msgspec.Struct):
+    a: int
+
+
+class Holding(msgspec.Struct, frozen=True):
+    items: list[int]
+
+
+@dataclass
+class ChangingData:
+    a: int
+
+
+@dataclass(eq=False)
+class Itself:
+    a: int
+
+
+@pytest.mark.parametrize(
+    ("key", "name"), [(Changing(1), "Changing"), (ChangingData(1), "ChangingData"), (Itself(1), "Itself")]
+)
+def test_a_class_that_can_change_or_is_equal_only_to_itself_is_no_key(key, name):
+    with pytest.raises(ValidationException, match=f"{name} cannot be a key"):
+        stable_hash(key)
+    with pytest.raises(ValidationException, match=f"{name} cannot be a key"):
+        KeyGroups(128, 4).of_all([key])
+
+
+def test_a_frozen_class_that_holds_a_list_says_that_it_is_the_list():
+    with pytest.raises(ValidationException, match=r"list cannot be a key: \[1\]"):
+        stable_hash(Holding([1]))
+
+
+def test_long_keys_are_not_kept():
+    groups, key = KeyGroups(128, 4), "x" * 1_000_000
+    reference = weakref.ref(kept := Text(key))
+    assert groups.of(kept) == groups.of(key) == KeyGroups(128, 4).of_all([key])[0]
+    del kept
+    gc.collect()
+    assert reference() is None
+
+
+class Text(str):
+    """Text that a weak reference can watch."""

@@ -47,3 +47,10 @@ def test_instants():
         to_epoch_millis(when.replace(tzinfo=None))
     with pytest.raises(ValidationException, match="not str"):
         to_epoch_millis("2024")
+
+
+@pytest.mark.parametrize("beyond", [1 << 63, -(1 << 63) - 1, 1 << 70])
+def test_an_instant_beyond_64_bits_is_refused(beyond):
+    with pytest.raises(ValidationException, match="has to fit 64 bits"):
+        to_epoch_millis(beyond)
+    assert to_epoch_millis((1 << 63) - 1) == (1 << 63) - 1

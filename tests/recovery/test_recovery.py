@@ -286,9 +286,9 @@ async def test_a_program_that_no_longer_fits(tmp_path: Path) -> None:
 
 
 async def test_no_checkpoint_can_be_taken(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("in the way")
     configuration = options(tmp_path / "file", **{"restart-strategy.type": "none"})
     async with MiniJob(counting(Ledger(), ends=False), configuration=configuration) as job:
+        (tmp_path / "file").write_text("in the way")
         with pytest.raises(CheckpointException, match=r"checkpoint 1 failed: .*cannot be written.*are tolerated"):
             await job.wait()
 

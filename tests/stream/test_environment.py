@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from streamline import (
+    CheckpointException,
     CheckpointingMode,
     Configuration,
     DataStream,
@@ -506,3 +507,40 @@ async def test_collecting_leaves_nothing_in_the_program() -> None:
     stream.add_sink(out.append).name("collect")
     await env.execute()
     assert out == [1, 2]
+
+
+@pytest.mark.parametrize("bad", ["3", 1.5, True, 0, None])
+def test_a_parallelism_that_is_none_is_refused_at_the_call(bad: Any) -> None:
+    env = environment()
+    with pytest.raises(ValidationException, match="has to be positive"):
+        env.set_parallelism(bad)
+    with pytest.raises(ValidationException, match="has to be positive"):
+        env.from_elements(1).map(lambda v: v).set_parallelism(bad)
+
+
+def test_a_mode_that_is_none_is_refused_with_those_that_there_are() -> None:
+    with pytest.raises(ValidationException, match="CheckpointingMode.EXACTLY_ONCE, CheckpointingMode.AT_LEAST_ONCE"):
+        environment().enable_checkpointing(100, mode="exactly")  # type: ignore[arg-type]
+    with pytest.raises(ValidationException, match="RuntimeExecutionMode.BATCH"):
+        environment().set_runtime_mode("fast")  # type: ignore[arg-type]
+
+
+async def test_a_place_where_no_checkpoint_can_be_stored_is_refused_at_once(tmp_path: Any) -> None:
+    (tmp_path / "file").write_text("")
+    env = environment()
+    env.enable_checkpointing(100, storage=f"file:{tmp_path}/file")
+    env.from_elements(1).print()
+    with pytest.raises(CheckpointException, match="is no folder. Give another place"):
+        await env.execute()
+
+    env = environment()
+    env.enable_checkpointing(100, storage="s4:bucket")
+    env.from_elements(1).print()
+    with pytest.raises(ValidationException, match="a URL is written s4://"):
+        await env.execute()
+
+
+async def test_a_timestamp_beyond_64_bits_is_refused_with_its_record() -> None:
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda v, _: v)
+    with pytest.raises(ValidationException, match=f"has to fit 64 bits.*record: {1 << 70}"):
+        await rows(environment().from_elements(1, 1 << 70).assign_timestamps_and_watermarks(strategy))

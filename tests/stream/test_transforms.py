@@ -584,3 +584,34 @@ def test_element_types_are_declared_annotated_or_seen() -> None:
     assert environment().from_collection([], type_info=int).element_type() is int
     assert environment().from_collection([]).element_type() is None
     assert stream.map(Times(2)).element_type() is int
+
+
+# -- errors out of key selectors and sinks -----------------------------------------------------------------------------
+
+
+def stop_at_two(value: int) -> int:
+    return value if value != 2 else next(iter(()))
+
+
+@pytest.mark.parametrize("parallelism", [1, 2])
+async def test_a_stop_iteration_out_of_a_key_selector_is_an_error(parallelism: int) -> None:
+    keyed = environment(parallelism).from_collection([1, 2, 3]).key_by(stop_at_two)
+    with pytest.raises(RuntimeError, match="raised StopIteration") as failure:
+        await rows(keyed.reduce(lambda a, b: a + b))
+    assert failure.value.__notes__.count("record: 2") == 1
+
+
+async def test_a_stop_iteration_out_of_a_sink_is_an_error() -> None:
+    env, out = environment(), []
+    env.from_collection([1, 2, 3]).add_sink(lambda value: out.append(stop_at_two(value)))
+    with pytest.raises(RuntimeError, match="raised StopIteration") as failure:
+        await env.execute()
+    assert "record: 2" in failure.value.__notes__
+
+
+@pytest.mark.parametrize("parallelism", [1, 2])
+async def test_a_record_whose_key_is_none_is_named(parallelism: int) -> None:
+    keyed = environment(parallelism).from_collection([(1, "a"), ([2], "b")]).key_by(lambda r: (r[0],))
+    with pytest.raises((ValidationException, TypeError)) as failure:
+        await rows(keyed.reduce(lambda a, b: a))
+    assert "([2], 'b')" in " ".join(failure.value.__notes__)

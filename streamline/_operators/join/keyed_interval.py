@@ -9,10 +9,10 @@ from operator import itemgetter
 from typing import Any, Final, final
 
 from streamline._core.elements import MIN_TIMESTAMP
+from streamline._core.failure import note_value
 from streamline._core.time import yield_now
 from streamline._operators.calls import Kinds, style
 from streamline._operators.contexts import ProcessContext
-from streamline._operators.failure import note_value
 from streamline._operators.function import FunctionLife, instance, method_of
 from streamline._operators.keys import Keys
 from streamline._operators.results import Held, Sides, expand

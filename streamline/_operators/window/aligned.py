@@ -12,7 +12,7 @@ from itertools import repeat
 from typing import Any, Final, final
 
 from streamline._core.copying import copy_value
-from streamline._operators.failure import note_position, note_value
+from streamline._core.failure import note_position, note_value
 from streamline._operators.keys import Keys
 from streamline._operators.results import Held, Sides
 from streamline._operators.window.assign import timestamp_of

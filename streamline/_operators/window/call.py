@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
+from streamline._core.failure import note_value
 from streamline._core.output_tag import OutputTag
 from streamline._operators.calls import Kinds, style
-from streamline._operators.failure import note_value
 from streamline._operators.function import Function, FunctionLife, instance, method_of
 from streamline._operators.results import Held, Sides, expand
 from streamline._operators.runtime_context import spec_of

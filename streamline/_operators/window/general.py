@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias, final
 
 from streamline._core.copying import copy_value
 from streamline._core.elements import MAX_TIMESTAMP
-from streamline._operators.failure import note_value
+from streamline._core.failure import note_value
 from streamline._operators.keys import Keys
 from streamline._operators.results import Held, Sides
 from streamline._operators.runtime_context import RuntimeContext, spec_of
