@@ -234,9 +234,9 @@ class _Rank:
 
 
 def deduplicate_loop(
-    rows: Rows, partition: Sequence[int], time: int, context: EvalContext, *, keep_last: bool, emit_before: bool
+    rows: Rows, partition: Sequence[int], time: int | None, context: EvalContext, *, keep_last: bool, emit_before: bool
 ) -> RankLoop:
-    """The first row of each key by arrival, or the last one: by arrival, or by event time where `time` is a rowtime."""
+    """The first row of each key by arrival, or the last one: by the column of event time, or (None) by arrival."""
     body = Writer()
     types = tuple(e.type for e in rows.exprs)
     reader, test = _begin(rows, partition, context, body)
@@ -252,8 +252,7 @@ def deduplicate_loop(
         body.line("add(row)")
         body.line("add_kind(INSERT)")
     # By event time a later row of the same time wins; by arrival an equal row changes nothing.
-    rowtime = types[time].is_rowtime
-    with body.block(f"elif {f'row[{time}] >= old[{time}]' if rowtime else 'row != old'}:"):
+    with body.block(f"elif {'row != old' if time is None else f'row[{time}] >= old[{time}]'}:"):
         body.line("data[key] = row")
         if emit_before:
             body.line("add(old)")

@@ -48,12 +48,15 @@ def watermark_newest(rows: Rows, column: int, name: str, expr: Expr, context: Ev
         else:
             w.line(f"marks = [{mark} {head}]")
             with w.block("try:"):
-                w.line(f"return max(marks){behind}")
+                w.line("found = max(marks)")
+                with w.block("if found is not None:"):
+                    w.line(f"return found{behind}")
             with w.block("except TypeError:"):
-                with w.block(f"{head}:"), w.block(f"if {time} is None:"):
-                    w.line(f"no_rowtime({name!r}, r)")
-                w.line("marks = [m for m in marks if m is not None]")
-                w.line(f"return max(marks){behind} if marks else None")
+                w.line("pass")
+            with w.block(f"{head}:"), w.block(f"if {time} is None:"):
+                w.line(f"no_rowtime({name!r}, r)")
+            w.line("marks = [m for m in marks if m is not None]")
+            w.line(f"return max(marks){behind} if marks else None")
     return Generated("newest", w.text(), reader.finish())
 
 

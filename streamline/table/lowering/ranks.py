@@ -77,7 +77,7 @@ def deduplicate(low: Lowering, node: P.Deduplicate) -> Stream:
         loop = deduplicate_loop(
             stream.rows,
             node.partition,
-            node.time,
+            node.time if rowtime else None,
             low.context,
             keep_last=node.keep_last,
             emit_before=node.emit_before,
