@@ -65,7 +65,10 @@ def _parse(option: Option, text: str) -> Any:
         case "float":
             return float(text)
         case "duration":
-            return to_millis(text if not text.strip().isdigit() else int(text), option.key)
+            millis = to_millis(text if not text.strip().isdigit() else int(text), option.key)
+            if millis < 0:
+                raise ValidationException(f"{option.key}: a duration cannot be negative: {text!r}")
+            return millis
         case "memory":
             return parse_memory(text)
         case "enum":

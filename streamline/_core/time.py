@@ -151,7 +151,7 @@ _UNITS: Final = {
     **dict.fromkeys(("h", "hour", "hours"), 3.6e6),
     **dict.fromkeys(("d", "day", "days"), 8.64e7),
 }
-_TEXT: Final = re.compile(r"\s*(\d+)\s*([a-zA-Zµ]*)\s*")
+_TEXT: Final = re.compile(r"\s*(-?\d+)\s*([a-zA-Zµ]*)\s*")
 _ISO: Final = re.compile(
     r"\s*([-+])?P(?:([-+]?\d+)D)?(?:T(?:([-+]?\d+)H)?(?:([-+]?\d+)M)?(?:([-+]?\d+(?:\.\d{0,9})?)S)?)?\s*",
     re.IGNORECASE,

@@ -20,6 +20,7 @@ from streamline.errors import ValidationException
         ("500", 500),
         ("2 min", 120_000),
         ("1 h", 3_600_000),
+        ("-1 h", -3_600_000),
         ("1 day", 86_400_000),
         ("PT1M", 60_000),
         ("PT0.5S", 500),

@@ -1,0 +1,156 @@
+"""Memory, performance, API: faults that others had, and what is right."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextvars import ContextVar
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamline import AsyncDataStream, DataStream, StreamExecutionEnvironment
+from streamline._channel.channel import Channel
+from streamline._core.elements import Barrier, Batch
+from streamline.connectors.memory import ChannelSource
+from streamline.testing import ScriptedSource, VirtualClock, settle
+
+DEPTH: ContextVar[int] = ContextVar("depth", default=0)
+
+
+def environment() -> StreamExecutionEnvironment:
+    return StreamExecutionEnvironment.get_execution_environment()
+
+
+async def rows(stream: DataStream[Any]) -> list[Any]:
+    async with stream.execute_and_collect() as it:
+        return [x async for x in it]
+
+
+async def test_c90_requests_under_way_are_bounded_and_the_source_waits(virtual_clock: VirtualClock) -> None:
+    """C90: 1000 records into a service that does not answer: 10 are asked about, the source is not read to its end."""
+    answer = asyncio.Event()
+    asked = 0
+
+    async def ask(value: int) -> int:
+        nonlocal asked
+        asked += 1
+        await answer.wait()
+        return value
+
+    source: ChannelSource[int] = ChannelSource(16)
+    env = environment()
+    out: list[int] = []
+    AsyncDataStream.ordered_wait(env.from_source(source), ask, 0, 10).add_sink(out.append)
+
+    async def feed() -> None:
+        for n in range(100_000):
+            await source.send(n)
+
+    async with await env.execute_async():
+        feeding = asyncio.create_task(feed())
+        await settle()
+        assert asked == 10 and not feeding.done(), "who feeds the job waits too"
+        answer.set()
+        await feeding
+        await settle()
+        assert out == list(range(100_000))
+
+
+@pytest.mark.parametrize("shape", ["map", "awaitable", "flat_map", "process"])
+async def test_c92_async_functions_are_awaited_wherever_one_may_be_given(shape: str) -> None:
+    """C92: no coroutine flows downstream: async functions, async generators, functions that return an awaitable."""
+
+    async def double(value: int) -> int:
+        await asyncio.sleep(0)
+        return value * 2
+
+    async def twice(value: int) -> AsyncIterator[int]:
+        yield value
+        await asyncio.sleep(0)
+        yield value
+
+    async def processed(value: int, ctx: Any) -> AsyncIterator[int]:
+        yield value + 1
+
+    def plain(value: int) -> Any:
+        return double(value)
+
+    numbers = environment().from_elements(1, 2)
+    stream = {
+        "map": lambda: numbers.map(double),
+        "awaitable": lambda: numbers.map(plain),
+        "flat_map": lambda: numbers.flat_map(twice),
+        "process": lambda: numbers.process(processed),
+    }[shape]()
+    expected = {"map": [2, 4], "awaitable": [2, 4], "flat_map": [1, 1, 2, 2], "process": [2, 3]}[shape]
+    assert await rows(stream) == expected
+
+
+async def test_c93_a_silent_input_does_not_hold_the_other_back(virtual_clock: VirtualClock) -> None:
+    """C93: A is away; what comes from B goes on."""
+    env, out = environment(), list[int]()
+    away = env.from_source(ScriptedSource(ends=False), name="A")
+    away.union(env.from_source(ScriptedSource(range(100), ends=False), name="B")).add_sink(out.append)
+    async with await env.execute_async():
+        await settle()
+        assert out == list(range(100))
+
+
+@given(st.lists(st.one_of(st.integers(1, 4), st.none(), st.just("barrier")), max_size=60), st.integers(1, 4))
+async def test_c94_room_wakes_who_waits_to_send(steps: list[Any], capacity: int) -> None:
+    """C94: against a model: elements in order, never more records than there is room for, and no sender sleeps on."""
+    channel = Channel(capacity)
+    sent: list[Any] = []
+    got: list[Any] = []
+    waiting: asyncio.Task[Any] | None = None
+
+    def take() -> None:
+        element = channel.receive_nowait(1)
+        if element is not None:
+            got.extend(element.values if isinstance(element, Batch) else [element])
+
+    async def send(element: Any) -> None:
+        nonlocal waiting
+        if waiting is not None:
+            while not waiting.done():
+                take()
+                await asyncio.sleep(0)
+            await waiting
+        sent.extend(element.values if isinstance(element, Batch) else [element])
+        waiting = asyncio.ensure_future(channel.send(element))
+        await asyncio.sleep(0)
+
+    for number, step in enumerate(steps):
+        if step is None:
+            take()
+            await asyncio.sleep(0)
+        elif step == "barrier":
+            await send(Barrier(number, 0))
+        else:
+            await send(Batch([(number, i) for i in range(step)]))
+    for _ in range(len(sent) + 1):
+        take()
+        await asyncio.sleep(0)
+    assert waiting is None or waiting.done()
+    assert got == sent
+
+
+async def test_c88_a_context_does_not_grow_with_the_records() -> None:
+    """C88: what a function sets in its context stays its operator's; the caller's and other operators' are untouched."""
+
+    def deeper(value: int) -> int:
+        DEPTH.set(DEPTH.get() + 1)
+        return DEPTH.get()
+
+    def depth(value: int) -> tuple[int, int]:
+        return (value, DEPTH.get())
+
+    def generator(value: int) -> Iterator[int]:
+        yield value
+
+    found = await rows(environment().from_sequence(1, 1000).map(deeper).flat_map(generator).map(depth))
+    assert {d for _, d in found} == {0}
+    assert DEPTH.get() == 0
