@@ -5,6 +5,7 @@ from __future__ import annotations
 __all__ = (
     "CheckpointException",
     "SqlParserException",
+    "StateMigrationException",
     "StreamlineError",
     "TableException",
     "ValidationException",
@@ -40,3 +41,7 @@ class SqlParserException(StreamlineError):
 
 class CheckpointException(StreamlineError):
     """A checkpoint or savepoint could not be written, read or mapped to the job that is to be restored."""
+
+
+class StateMigrationException(CheckpointException):
+    """What a checkpoint holds does not fit the program that goes on from it. No restart helps: the job fails now."""

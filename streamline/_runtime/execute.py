@@ -41,7 +41,7 @@ from streamline._state.source_state import SourceShare, share_splits
 from streamline._state.store import RestoredOperator
 from streamline._state.subtask import SubtaskState
 from streamline.abc import Split
-from streamline.errors import StreamlineError, ValidationException
+from streamline.errors import StateMigrationException, StreamlineError, ValidationException
 
 __all__ = (
     "CheckpointOptions",
@@ -149,7 +149,8 @@ class Job:
                     if self.status is JobStatus.CANCELLING:
                         raise asyncio.CancelledError from error
                     await self.checkpointing.end(f"the job failed: {type(error).__name__}: {error}")
-                    delay = strategy.delay_after_failure(self.clock.now()) if strategy and ready.done() else None
+                    helps = ready.done() and not isinstance(error, StateMigrationException)
+                    delay = strategy.delay_after_failure(self.clock.now()) if strategy and helps else None
                     if delay is None:
                         raise
                     self.status, self._failure = JobStatus.RESTARTING, error

@@ -11,7 +11,7 @@ from streamline._state.classes import Classes
 from streamline._state.codec import decode_column, read_columns
 from streamline._state.snapshot import OperatorSnapshot, SubtaskSnapshot
 from streamline.abc import OperatorStore
-from streamline.errors import CheckpointException
+from streamline.errors import CheckpointException, StateMigrationException
 
 __all__ = ("OperatorState", "split")
 
@@ -64,7 +64,7 @@ class OperatorState(OperatorStore):
         parts = self._restored.pop(name, [])
         for part in parts:
             if part.mode != mode:
-                raise CheckpointException(
+                raise StateMigrationException(
                     f"operator state {name!r} was written as {part.mode} state and is declared as {mode} state now"
                 )
         classes = Classes(spec.type, spec.map_key)

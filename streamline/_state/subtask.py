@@ -26,7 +26,7 @@ from streamline._state.threads import in_thread
 from streamline._state.timers import Timers
 from streamline._state.ttl import TTL_KINDS, TTL_WINDOW_KINDS, TtlTable, unwrap, wrap
 from streamline.abc import KeyedStore, StateTable, Timer
-from streamline.errors import CheckpointException, ValidationException
+from streamline.errors import CheckpointException, StateMigrationException, ValidationException
 
 __all__ = ("SubtaskState",)
 
@@ -339,7 +339,7 @@ class Store(KeyedStore):
                     f"state {name!r} is declared twice: as {_shape(table.spec)} and as {_shape(spec)} state; "
                     "give one of them another name"
                 )
-            raise CheckpointException(
+            raise StateMigrationException(
                 f"state {name!r} was written as {_shape(table.spec)} state and is declared as {_shape(spec)} state "
                 "now: give the new one another name"
             )

@@ -17,7 +17,7 @@ from streamline._core.elements import Watermark, WatermarkStatus
 from streamline._core.time import to_epoch_millis
 from streamline._core.waiting import Latch
 from streamline.abc import Source, SourceContext, SourceReader, Split, SplitBatch
-from streamline.errors import StreamlineError, ValidationException
+from streamline.errors import StateMigrationException, StreamlineError, ValidationException
 
 __all__ = ("ChannelSource", "CollectionSource", "FunctionSource", "IterableSource")
 
@@ -49,6 +49,14 @@ class CollectionSource(Source[T]):
         return _CollectionReader(self.values)
 
 
+def _shrunk(read: int, there: int) -> StateMigrationException:
+    return StateMigrationException(
+        f"the checkpoint has read {read} elements of this source, and now it ends after {there}: after a restart a "
+        "source has to give the same elements again. Where the input is another one, start afresh with restore=None or under "
+        "another job name"
+    )
+
+
 class _CollectionReader(SourceReader[T]):
     def __init__(self, values: Sequence[T]) -> None:
         self._values = values
@@ -56,6 +64,8 @@ class _CollectionReader(SourceReader[T]):
 
     async def open(self, ctx: SourceContext, splits: Sequence[tuple[Split, Any]]) -> None:
         self._position = (splits[0][1] or 0) if splits else len(self._values)
+        if self._position > len(self._values):
+            raise _shrunk(self._position, len(self._values))
 
     def poll(self, max_records: int) -> SplitBatch | None:
         start = self._position
@@ -122,6 +132,13 @@ class IterableSource(Source[T]):
         if isinstance(origin, (AsyncIterable, Iterable)):
             found: Any = origin
             once = isinstance(origin, (AsyncIterator, Iterator))
+            # A generator that has run has no frame any more: it would give nothing, whoever read it.
+            spent = getattr(origin, "ag_frame", self) is None or getattr(origin, "gi_frame", self) is None
+            if spent and not self._used:
+                raise StreamlineError(
+                    f"{type(origin).__name__} has been read already and would give nothing: give from_source a "
+                    "function that returns a new one"
+                )
             if once and self._used:
                 raise StreamlineError(
                     f"{type(origin).__name__} can be read once only, and the job was started again: give from_source a "
@@ -207,6 +224,8 @@ class _IterableReader(_Buffered[T]):
         found = self._source.iterate()
         if inspect.isawaitable(found):
             found = await found
+        if not isinstance(found, (AsyncIterable, Iterable)):
+            raise ValidationException(f"the source's function has to return an (async) iterable, not {found!r}")
         if isinstance(found, AsyncIterable):
             try:
                 async for value in found:
@@ -226,6 +245,8 @@ class _IterableReader(_Buffered[T]):
                     continue
                 self._put(value)
                 await self._pace()
+        if skip:
+            raise _shrunk(self._read, self._read - skip)
         self._end()
 
     async def _pace(self) -> None:

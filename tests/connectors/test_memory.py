@@ -8,11 +8,17 @@ from typing import Any
 
 import pytest
 
-from streamline import DataStream, StreamExecutionEnvironment, StreamlineError, ValidationException
+from streamline import (
+    DataStream,
+    StateMigrationException,
+    StreamExecutionEnvironment,
+    StreamlineError,
+    ValidationException,
+)
 from streamline._core.time import sleep
 from streamline.connectors.generator import DataGeneratorSource, NumberSequenceSource
 from streamline.connectors.memory import ChannelSource
-from streamline.testing import FailOnRecord, MiniJob, VirtualClock, settle
+from streamline.testing import Delay, FailOnRecord, MiniJob, ScriptedSource, VirtualClock, settle
 
 CHECKPOINTS = {"execution.checkpointing.interval": "1 s", "restart-strategy.type": "fixed-delay"}
 
@@ -207,3 +213,54 @@ def test_generators_that_make_no_sense_are_refused(make: Any) -> None:
 def test_a_generator_by_builder() -> None:
     source = DataGeneratorSource.builder().set_generator_function(squared).set_count(3).build()
     assert source.bounded and source.output_type is int
+
+
+# -- sources that give nothing, or less than they did ------------------------------------------------------------------
+
+
+async def test_a_generator_that_was_read_elsewhere_is_refused() -> None:
+    async def numbers() -> AsyncIterator[int]:
+        yield 1
+
+    generator = numbers()
+    assert await rows(environment().from_source(generator)) == [1]
+    with pytest.raises(StreamlineError, match="async_generator has been read already and would give nothing"):
+        await rows(environment().from_source(generator))
+
+
+async def test_a_source_function_that_returns_nothing_is_named() -> None:
+    with pytest.raises(ValidationException, match=r"has to return an \(async\) iterable, not None") as failure:
+        await rows(environment().from_source(lambda: None, source_name="none"))
+    assert "in source 'none' of job 'streamline job'" in failure.value.__notes__
+
+
+@pytest.mark.parametrize("kind", ["function", "collection"])
+async def test_a_source_that_has_become_shorter_fails_the_job_at_once(kind: str, tmp_path: Any) -> None:
+    """Whatever the restart strategy: trying again would not help."""
+
+    def build(there: int, lasts: bool) -> Any:
+        async def numbers() -> AsyncIterator[int]:
+            for n in range(there):
+                yield n
+            if lasts:
+                await asyncio.get_running_loop().create_future()
+
+        def graph(env: StreamExecutionEnvironment) -> None:
+            stream = env.from_source(numbers) if kind == "function" else env.from_collection(list(range(there)))
+            held = env.from_source(ScriptedSource([Delay.of("1 h")]), name="held").uid("held")
+            stream.uid("numbers").union(held).add_sink(seen.append).uid("sink")
+
+        return graph
+
+    seen: list[int] = []
+    configuration = {**CHECKPOINTS, "execution.checkpointing.dir": str(tmp_path)}
+    job = MiniJob(build(5, True), configuration=configuration)
+    await job.start()
+    await job.advance("2500 ms")
+    await job.crash()
+    assert seen == [0, 1, 2, 3, 4]
+    async with MiniJob(build(3, False), configuration=configuration) as again:
+        with pytest.raises(
+            StateMigrationException, match="has read 5 elements .*, and now it ends after 3"
+        ):
+            await again.wait()

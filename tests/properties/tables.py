@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
 from hypothesis import strategies as st
@@ -115,11 +116,11 @@ async def continuous(
 
 def in_sqlite(found: Mapping[str, Any], query: str) -> Counter[Any]:
     """The rows that the query gives over the tables as they are left."""
-    db = sqlite3.connect(":memory:")
-    for name, (_, _, rows) in found.items():
-        db.execute(f"CREATE TABLE {name} (id INT, k INT, {COLUMNS[name][2]} INT, s TEXT)")
-        db.executemany(f"INSERT INTO {name} VALUES (?, ?, ?, ?)", rows)
-    return Counter(tuple(row) for row in db.execute(query))
+    with closing(sqlite3.connect(":memory:")) as db:
+        for name, (_, _, rows) in found.items():
+            db.execute(f"CREATE TABLE {name} (id INT, k INT, {COLUMNS[name][2]} INT, s TEXT)")
+            db.executemany(f"INSERT INTO {name} VALUES (?, ?, ?, ?)", rows)
+        return Counter(tuple(row) for row in db.execute(query))
 
 
 def folded(rows: Sequence[Row]) -> dict[Any, int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections import Counter
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -181,11 +182,11 @@ async def continuous(
 
 
 def in_sqlite(found: dict[str, Any], query: str) -> Counter[Any]:
-    db = sqlite3.connect(":memory:")
-    for name, batches in found.items():
-        db.execute(f"CREATE TABLE {name} (id INT, k INT, {VALUES[name]} INT, sec INT)")
-        db.executemany(f"INSERT INTO {name} VALUES (?, ?, ?, ?)", [row for batch in batches for row in batch])
-    return Counter(tuple(row) for row in db.execute(query))
+    with closing(sqlite3.connect(":memory:")) as db:
+        for name, batches in found.items():
+            db.execute(f"CREATE TABLE {name} (id INT, k INT, {VALUES[name]} INT, sec INT)")
+            db.executemany(f"INSERT INTO {name} VALUES (?, ?, ?, ?)", [row for batch in batches for row in batch])
+        return Counter(tuple(row) for row in db.execute(query))
 
 
 @pytest.mark.parametrize(("query", "same"), QUERIES)

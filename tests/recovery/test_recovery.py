@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from streamline import StreamExecutionEnvironment, WatermarkStrategy
-from streamline.errors import CheckpointException, StreamlineError, ValidationException
+from streamline.errors import CheckpointException, StateMigrationException, StreamlineError, ValidationException
 from streamline.functions import KeyedProcessFunction
 from streamline.state import ListStateDescriptor, ValueStateDescriptor
 from streamline.testing import Delay, FailInCommit, FailInSnapshot, FailOnRecord, MiniJob, ScriptedSource
@@ -291,6 +291,34 @@ async def test_no_checkpoint_can_be_taken(tmp_path: Path) -> None:
         (tmp_path / "file").write_text("in the way")
         with pytest.raises(CheckpointException, match=r"checkpoint 1 failed: .*cannot be written.*are tolerated"):
             await job.wait()
+
+
+class AllNumbers(KeyedProcessFunction):
+    """The same state as RunningCount, of another kind."""
+
+    def open(self, ctx: Any) -> None:
+        self.n = ctx.get_list_state(ListStateDescriptor("n", int))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        self.n.add(value[1])
+
+
+async def test_state_of_another_kind_fails_the_job_at_once(tmp_path: Path) -> None:
+    """Whatever the restart strategy: trying again would not help."""
+
+    def changed(env: StreamExecutionEnvironment) -> None:
+        source = env.from_source(ScriptedSource(script(30)), name="numbers").uid("numbers")
+        source.key_by(lambda v: v[0]).process(AllNumbers()).uid("count").sink_to(Ledger()).uid("ledger")
+
+    job = MiniJob(counting(Ledger()), configuration=options(tmp_path))
+    await job.start()
+    await job.advance("1 s")
+    await job.crash()
+    again = MiniJob(changed, configuration=options(tmp_path))
+    await again.start()
+    with pytest.raises(StateMigrationException, match="'n' was written as value state and is declared as list state"):
+        await again.wait()
+    assert again.clock.now() - job.clock.now() < 1000
 
 
 async def test_state_is_read_from_outside() -> None:

@@ -26,6 +26,8 @@ T = TypeVar("T")
 
 
 def _read(text: str, reader: Callable[[Parser], T], strict_types: bool = False) -> T:
+    if not isinstance(text, str):
+        raise ValidationException(f"SQL is text (str), not {type(text).__name__}: {text!r}")
     parser = Parser(text)
     parser.strict_types = strict_types
     try:

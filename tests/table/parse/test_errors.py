@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
+from typing import Any
 
 import pytest
 
@@ -225,3 +226,9 @@ def test_scripts_are_split_between_statements_only() -> None:
     assert parts[3] == "SELECT `a;b` FROM t"
     assert [type(s).__name__ for s in parse_statements(SCRIPT)] == ["CreateTable", "Explain", "StatementSet", "Query"]
     assert split_statements(" ; ;; ") == () and parse_statements("") == ()
+
+
+@pytest.mark.parametrize("text", [None, b"SELECT 1", 1])
+def test_what_is_no_text_is_refused(text: Any) -> None:
+    with pytest.raises(ValidationException, match=f"SQL is text \\(str\\), not {type(text).__name__}"):
+        parse_statement(text)
