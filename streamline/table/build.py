@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from streamline._core.types import DataType
 from streamline.errors import ValidationException
 from streamline.table.expr.coercion import union_type
-from streamline.table.expr.nodes import AggCall, Expr, InputRef, Literal
+from streamline.table.expr.nodes import AggCall, Call, Expr, InputRef, Literal
 from streamline.table.expr.registry import cast
 from streamline.table.logical import (
     Aggregate,
@@ -84,6 +84,14 @@ def filter_(input: Rel, condition: Expr) -> Rel:
     return Filter(input, condition)
 
 
+def _embeds(call: AggCall) -> bool:
+    """Whether a JSON aggregate is given JSON, which it embeds as it is."""
+    if call.name not in ("JSON_ARRAYAGG", "JSON_OBJECTAGG"):
+        return False
+    value = call.args[-1]
+    return isinstance(value, Call) and value.function.name in ("JSON_OBJECT", "JSON_ARRAY", "JSON")
+
+
 def aggregate(
     input: Rel,
     keys: Sequence[tuple[Expr, str]],
@@ -127,7 +135,7 @@ def aggregate(
             c.type,
             c.distinct,
             None if c.filter is None else column(c.filter, f"$f{len(exprs)}"),
-            c.options,
+            (*c.options, ("embedded", True)) if _embeds(c) else c.options,
             c.udaf,
         )
         for c, _ in calls

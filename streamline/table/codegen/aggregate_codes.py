@@ -184,6 +184,14 @@ class Sum(Code):
         return f"(None if {site.slots[1]} == 0 else {total})" if self.counted else total
 
 
+class Sum0(Sum):
+    """SUM0: 0 where there is no value."""
+
+    def result(self, site: Site) -> str:
+        zero = {"DECIMAL": "ZERO", "FLOAT": "0.0", "DOUBLE": "0.0"}.get(self.call.type.root, "0")
+        return f"({super().result(site)} or {zero})"
+
+
 class Average(Code):
     def slots(self) -> tuple[Slot, ...]:
         zero = {"DECIMAL": "ZERO", "FLOAT": "0.0", "DOUBLE": "0.0"}.get(self.argument.root, "0")
@@ -533,6 +541,7 @@ class Udaf(Code):
 CODES: Final[dict[str, type[Code]]] = {
     "COUNT": Count,
     "SUM": Sum,
+    "SUM0": Sum0,
     "AVG": Average,
     "MIN": Extreme,
     "MAX": Extreme,

@@ -15,12 +15,16 @@ from streamline._operators.aggregate import accumulators as acc
 from streamline._operators.state_types import dict_of, tuple_of
 from streamline.errors import TableException
 from streamline.table.codegen.aggregate_codes import CODES, Code, Site, Slot, Udaf
+from streamline.table.codegen.aggregate_documents import DOCUMENTS
 from streamline.table.codegen.rows import LoopReader
 from streamline.table.codegen.state_types import state_type
 from streamline.table.codegen.writer import Writer
 from streamline.table.expr.nodes import AggCall, Expr, Literal
 
 __all__ = ("Aggregates", "Slot", "key_source", "needs_key_function")
+
+
+_CODES: Final[dict[str, type[Code]]] = {**CODES, **DOCUMENTS}
 
 
 class Distinct:
@@ -77,7 +81,7 @@ class Aggregates:
         self._slots: list[Slot] = []
         for call in calls:
             skips = any(a.type.nullable for a in call.args)
-            code = Udaf if call.udaf is not None else CODES.get(call.name)
+            code = Udaf if call.udaf is not None else _CODES.get(call.name)
             if code is None:
                 raise TableException(f"aggregate function {call.name} is not supported here")
             # What only rises needs no retraction: a smaller value never was the maximum.
