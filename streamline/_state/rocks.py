@@ -148,7 +148,9 @@ class RocksDatabase:
 
     def count(self, prefix: bytes) -> int:
         """About how many rows there are; of all states, for RocksDB does not know better."""
-        return int(self._db.property_int_value("rocksdb.estimate-num-keys") or 0) if prefix == b"\x00\x00" else 0
+        if self._db is None or prefix != b"\x00\x00":  # metrics are read after the end too
+            return 0
+        return int(self._db.property_int_value("rocksdb.estimate-num-keys") or 0)
 
     # -- snapshots -----------------------------------------------------------------------------------------------
 

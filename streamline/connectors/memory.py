@@ -52,8 +52,8 @@ class CollectionSource(Source[T]):
 def _shrunk(read: int, there: int) -> StateMigrationException:
     return StateMigrationException(
         f"the checkpoint has read {read} elements of this source, and now it ends after {there}: after a restart a "
-        "source has to give the same elements again. Where the input is another one, start afresh with restore=None or under "
-        "another job name"
+        "source has to give the same elements again. Where the input is another one, start afresh with restore=None or "
+        "under another job name"
     )
 
 

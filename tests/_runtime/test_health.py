@@ -107,3 +107,14 @@ async def test_metrics_of_checkpoints_and_state(tmp_path: Path) -> None:
         assert await mini.metric("job", "totalNumberOfCheckpoints") == 1
         assert await mini.metric("job", "numberOfFailedCheckpoints") == 0
         assert await mini.metric("job", "lastCheckpointDuration") >= 0
+
+
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+async def test_metrics_can_be_read_when_the_job_has_ended(tmp_path: Path, backend: str) -> None:
+    if backend == "rocksdb":
+        pytest.importorskip("rocksdict")
+    options = {"state.backend.type": backend, "state.backend.rocksdb.localdir": str(tmp_path)}
+    async with job(**options) as mini:
+        await mini.settle()
+    assert await mini.metric("last", "numRecordsIn") == 3
+    assert await mini.metric("last", "numStateEntries") >= 0

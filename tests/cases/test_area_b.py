@@ -22,7 +22,7 @@ def environment(clock: VirtualClock | None = None) -> StreamExecutionEnvironment
 
 
 async def test_c14_nothing_is_lost_where_a_receiver_gives_up_in_the_tick_of_the_hand_over() -> None:
-    """C14: ten elements, a barrier among them, each met by a receive that is cancelled then: all come once, in order."""
+    """C14: ten elements, a barrier among them, each met by a receive that is cancelled: all come once, in order."""
     for _ in range(100):
         channel = Channel(4)
         gate, got = Gate([channel], [0]), list[Any]()
@@ -62,8 +62,7 @@ async def test_c18_a_loop_over_results_ends_in_order_when_the_job_is_ended(virtu
     got: list[Any] = []
 
     async def read() -> str:
-        async for value in results:
-            got.append(value)
+        got.extend([value async for value in results])
         return "ended"
 
     reader = asyncio.create_task(read())

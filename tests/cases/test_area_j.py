@@ -138,8 +138,8 @@ async def test_c94_room_wakes_who_waits_to_send(steps: list[Any], capacity: int)
     assert got == sent
 
 
-async def test_c88_a_context_does_not_grow_with_the_records() -> None:
-    """C88: what a function sets in its context stays its operator's; the caller's and other operators' are untouched."""
+async def test_c88_what_a_function_sets_in_its_context_stays_in_its_operator() -> None:
+    """C88: what a function sets in its context is not seen by other operators, nor by the caller afterwards."""
 
     def deeper(value: int) -> int:
         DEPTH.set(DEPTH.get() + 1)

@@ -77,6 +77,8 @@ class Stage:
     ordered = False
     #: Whether it needs event time.
     timed = False
+    #: It joins its input with itself: in which order results come, and what is late, depends on which side is ahead.
+    joins = False
 
     def __init__(self, name: str, apply: Callable[[DataStream[Any]], DataStream[Any]], **flags: bool) -> None:
         self.name = name
@@ -92,6 +94,20 @@ def windowed(assigner: Callable[[], Any]) -> Callable[[DataStream[Any]], DataStr
     return lambda s: s.key_by(key).window(assigner()).reduce(add)
 
 
+def pair(left: Any, right: Any, ctx: Any = None) -> Any:
+    return (left[0], left[1] + 7 * right[1], max(left[2], right[2]))
+
+
+def interval_join(s: DataStream[Any]) -> DataStream[Any]:
+    other = s.map(lambda v: (v[0], v[1] + 1, v[2]))
+    return s.key_by(key).interval_join(other.key_by(key)).between(-200, 400).process(pair)
+
+
+def window_join(s: DataStream[Any]) -> DataStream[Any]:
+    other = s.filter(lambda v: v[1] % 2 == 0)
+    return s.join(other).where(key).equal_to(key).window(TumblingEventTimeWindows.of(1000)).apply(pair)
+
+
 STAGES = [
     Stage("map", lambda s: s.map(lambda v: (v[0], v[1] * 3 + 1, v[2]))),
     Stage("filter", lambda s: s.filter(lambda v: v[1] % 3 != 0)),
@@ -103,11 +119,13 @@ STAGES = [
     Stage("tumbling", windowed(lambda: TumblingEventTimeWindows.of(1000)), timed=True),
     Stage("sliding", windowed(lambda: SlidingEventTimeWindows.of(2000, 1000)), timed=True),
     Stage("session", windowed(lambda: EventTimeSessionWindows.with_gap(700)), timed=True),
+    Stage("interval join", interval_join, timed=True, joins=True),
+    Stage("window join", window_join, timed=True, joins=True),
 ]
 BY_NAME = {stage.name: stage for stage in STAGES}
 
 
-KEYED = ("count", "remind", "reduce", "tumbling", "sliding", "session")
+KEYED = ("count", "remind", "reduce", "tumbling", "sliding", "session", "interval join", "window join")
 
 
 def is_sound(names: Sequence[str], sources: int, late: bool) -> bool:
@@ -117,11 +135,11 @@ def is_sound(names: Sequence[str], sources: int, late: bool) -> bool:
         stage = BY_NAME[name]
         if mixed and stage.ordered:
             return False
-        if late and stage.timed and (mixed or keyed):
+        if late and stage.timed and (mixed or keyed or stage.joins):
             return False  # behind several subtasks, what is late depends on which of them is ahead
         keyed = keyed or name in KEYED
         # A source is one subtask: what follows it has its records dealt out, until they are brought together by key.
-        mixed = mixed or name == "rebalance" or not keyed
+        mixed = mixed or name == "rebalance" or stage.joins or not keyed
     return sum(BY_NAME[n].timed for n in names) <= 2 and not (late and sources > 1)
 
 
