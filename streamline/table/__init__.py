@@ -7,6 +7,7 @@ from streamline._core.changes import ChangelogMode as ChangelogMode
 from streamline.table.catalog import Catalog, CatalogDatabase, GenericInMemoryCatalog, ObjectPath
 from streamline.table.config import TableConfig
 from streamline.table.data_types import DataTypes
+from streamline.table.data_views import ListView, MapView
 from streamline.table.descriptor import FormatDescriptor, TableDescriptor
 from streamline.table.environment import TableEnvironment
 from streamline.table.explain_detail import ExplainDetail
@@ -131,6 +132,8 @@ __all__ = (
     "JsonQueryWrapper",
     "JsonType",
     "JsonValueOnEmptyOrError",
+    "ListView",
+    "MapView",
     "ObjectPath",
     "Over",
     "OverWindow",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import decimal
 import inspect
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, Final
@@ -287,8 +287,28 @@ def _composite_in(declared: DataType, derived: DataType | None, column: str) -> 
         access = field_source("r", declared.cls, f.name) if by_name else f"r[{i}]"
         parts.append(inward.source(access, f.type, known.get(f.name), f"{column}.{f.name}"))
     body = f"({', '.join(parts)},)" if parts else "()"
-    source = f"def read_row(r):\n    return None if r is None else {body}\n"
-    return compile_function("read_row", source, dict(inward.namespace))
+    source = "def read_row(r):\n    if r is None:\n        return None\n"
+    if not by_name:
+        names = tuple(f.name for f in declared.fields)
+        inward.namespace["in_order"] = lambda value: _in_order(value, names, declared, column)
+        source += "    if type(r) is not tuple:\n        r = in_order(r)\n"
+    return compile_function("read_row", f"{source}    return {body}\n", dict(inward.namespace))
+
+
+def _in_order(value: Any, names: tuple[str, ...], declared: DataType, column: str) -> Sequence[Any] | Row:
+    """The fields of a value of type ROW in declared order: by name where it has names, else as they stand."""
+    if isinstance(value, Row):
+        own = value._names
+        if own is None or own == names or set(own) != set(names):
+            return value  # fields of other names go by position, like those without
+        return [value[n] for n in names]
+    if isinstance(value, dict):
+        return [value.get(n) for n in names]
+    if isinstance(value, (tuple, list)):
+        return value
+    if not all(hasattr(value, n) for n in names):
+        raise _unfit(value, declared, column, "a Row or tuple is expected")
+    return [getattr(value, n) for n in names]
 
 
 def field_source(record: str, cls: Any, name: str) -> str:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from streamline._core import types as t
+from streamline._core.typeinfo import to_data_type
 from streamline._core.types import DataType, Field
 from streamline.errors import ValidationException
+from streamline.table.parse import parse_data_type
 
-__all__ = ("DataTypes",)
+__all__ = ("DataTypes", "type_of")
 
 #: What each pair of units is called, from the leading one to the last.
 _DAY_TIME: Final = ("DAY", "HOUR", "MINUTE", "SECOND")
@@ -190,9 +192,9 @@ class DataTypes:
     # -- collections and composites ------------------------------------------------------------------------------
 
     @staticmethod
-    def ARRAY(element_type: DataType, nullable: bool = True) -> DataType:
+    def ARRAY(element_type: Any, nullable: bool = True) -> DataType:
         """A list."""
-        return t.array(element_type).with_nullable(nullable)
+        return t.array(type_of(element_type, "the elements' type")).with_nullable(nullable)
 
     @staticmethod
     def LIST_VIEW(element_type: DataType) -> DataType:
@@ -200,9 +202,11 @@ class DataTypes:
         return t.array(element_type)
 
     @staticmethod
-    def MAP(key_type: DataType, value_type: DataType, nullable: bool = True) -> DataType:
+    def MAP(key_type: Any, value_type: Any, nullable: bool = True) -> DataType:
         """A dict."""
-        return t.map_of(key_type, value_type).with_nullable(nullable)
+        return t.map_of(type_of(key_type, "the keys' type"), type_of(value_type, "the values' type")).with_nullable(
+            nullable
+        )
 
     @staticmethod
     def MAP_VIEW(key_type: DataType, value_type: DataType) -> DataType:
@@ -210,17 +214,17 @@ class DataTypes:
         return t.map_of(key_type, value_type)
 
     @staticmethod
-    def MULTISET(element_type: DataType, nullable: bool = True) -> DataType:
+    def MULTISET(element_type: Any, nullable: bool = True) -> DataType:
         """A bag: a dict from element to its count."""
-        return t.multiset(element_type).with_nullable(nullable)
+        return t.multiset(type_of(element_type, "the elements' type")).with_nullable(nullable)
 
     @staticmethod
-    def FIELD(name: str, data_type: DataType, description: str | None = None) -> Field:
-        """A field of `ROW` or `STRUCTURED`."""
-        return Field(name, data_type, description)
+    def FIELD(name: str, data_type: Any, description: str | None = None) -> Field:
+        """A field of `ROW` or `STRUCTURED`; its type may be SQL text or a Python type, too."""
+        return Field(name, type_of(data_type, f"the type of field {name}"), description)
 
     @staticmethod
-    def ROW(row_fields: Sequence[Field | DataType] = (), nullable: bool = True) -> DataType:
+    def ROW(row_fields: Sequence[Any] = (), nullable: bool = True) -> DataType:
         """A row of named fields; fields given as types only are named f0, f1 and so on."""
         return t.row(*_fields(row_fields)).with_nullable(nullable)
 
@@ -235,8 +239,24 @@ class DataTypes:
         return t.raw(cls).with_nullable(nullable)
 
 
-def _fields(given: Sequence[Field | DataType]) -> tuple[Field, ...]:
-    fields = [f if isinstance(f, Field) else Field(f"f{i}", f) for i, f in enumerate(given)]
+def type_of(given: Any, what: str) -> DataType:
+    """The type that a program declares: a DataType, SQL text, type information or a Python type.
+
+    Raises:
+        ValidationException: if no column can be of it.
+    """
+    if isinstance(given, DataType):
+        return given
+    if isinstance(given, str):
+        return parse_data_type(given)
+    return to_data_type(given, what)
+
+
+def _fields(given: Sequence[Any]) -> tuple[Field, ...]:
+    fields = [
+        f if isinstance(f, Field) else Field(f"f{i}", type_of(f, f"the type of field {i + 1}"))
+        for i, f in enumerate(given)
+    ]
     names = [f.name for f in fields]
     twice = sorted({n for n in names if names.count(n) > 1})
     if twice:

@@ -20,6 +20,7 @@ from streamline.table.bridge import StreamHost, new_environment
 from streamline.table.catalog import Catalog, CatalogFunction, QueryView
 from streamline.table.catalog_manager import CatalogManager, Found, dotted
 from streamline.table.config import TableConfig
+from streamline.table.data_types import type_of
 from streamline.table.descriptor import TableDescriptor
 from streamline.table.execution import Execution
 from streamline.table.expression import Expression
@@ -30,7 +31,6 @@ from streamline.table.parse import parse_path, parse_query, parse_statement
 from streamline.table.parse.statements import Insert as InsertStatement
 from streamline.table.parse.statements import Query, Statement
 from streamline.table.result import CloseableIterator, TableResult
-from streamline.table.schema import type_of
 from streamline.table.session import TableSession
 from streamline.table.settings import EnvironmentSettings
 from streamline.table.statement_set import Insert, StatementSet, TablePipeline

@@ -21,6 +21,8 @@ def needs_watermarks(node: P.Node) -> bool:
         return True
     if isinstance(node, P.Deduplicate) and node.schema[node.time].type.is_rowtime:
         return True
+    if isinstance(node, P.Match) and node.input.schema[node.node.order[0].column].type.is_rowtime:
+        return True
     if isinstance(node, P.IntervalJoin) and not node.processing:
         return True
     if isinstance(node, P.OverAggregate) and node.schema[node.node.calls[0].order[0].column].type.is_rowtime:

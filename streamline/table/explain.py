@@ -9,6 +9,7 @@ from streamline._core.changes import RowKind
 from streamline.table import logical as L
 from streamline.table import physical as P
 from streamline.table.expr.nodes import AggCall, Expr, InputRef, rewrite
+from streamline.table.parse.pattern import Pattern, Quantified, Variable
 
 __all__ = ("append_only_notes", "digest", "logical_text", "physical_text")
 
@@ -292,6 +293,45 @@ def _lookup_join(node: P.LookupJoin) -> str:
     )
 
 
+def _match(node: P.Match) -> str:
+    rel, names = node.node, _in(node)
+    variables = [e.name for e in rel.elements]
+    outputs = node.schema.names[len(rel.partition) :]
+    measures = ", ".join(f"{_match_expr(m, variables, names)} AS {n}" for m, n in zip(rel.measures, outputs))
+    define = ", ".join(
+        f"{v}={_match_expr(c, variables, names)}" for v, c in zip(variables, rel.conditions) if c is not None
+    )
+    partition = ", ".join(names[p] for p in rel.partition)
+    pattern = " ".join(str(_quantified(e)) for e in rel.elements)
+    within = "" if rel.within is None else f", within=[{_duration(rel.within)}]"
+    target = "" if rel.target is None else f" {variables[rel.target]}"
+    return (
+        f"Match({f'partitionBy=[{partition}], ' if partition else ''}orderBy=[{_order(rel.order, names)}], "
+        f"measures=[{measures}], rowsPerMatch=[ONE ROW PER MATCH], after=[SKIP {rel.after}{target}], "
+        f"pattern=[{pattern}]{within}, define=[{define}])"
+    )
+
+
+def _quantified(element: L.PatternElement) -> Pattern:
+    variable = Variable(element.name)
+    if (element.least, element.most) == (1, 1):
+        return variable
+    return Quantified(variable, element.least, element.most, element.greedy)
+
+
+def _match_expr(match: L.MatchExpr, variables: Sequence[str], names: Sequence[str]) -> str:
+    def text(value: L.MatchValue) -> str:
+        prefix = "" if value.variable < 0 else f"{variables[value.variable]}."
+        columns = [f"{prefix}{n}" for n in names]
+        if value.call is not None:
+            return _call(value.call, columns)
+        assert value.expr is not None
+        inner = _named(value.expr, columns)
+        return f"{'LAST' if value.last else 'FIRST'}({inner}, {value.offset})"
+
+    return _named(match.expr, [text(v) for v in match.values])
+
+
 def _normalize(node: P.ChangelogNormalize) -> str:
     condition = "" if node.condition is None else f", condition=[{_named(node.condition, node.schema.names)}]"
     return f"ChangelogNormalize(key=[{', '.join(node.schema.names[k] for k in node.keys)}]{condition})"
@@ -340,6 +380,7 @@ _PHYSICAL: Final[dict[type[P.Node], Callable[[Any], str]]] = {
     P.Rank: _rank,
     P.Deduplicate: _deduplicate,
     P.WindowRank: _window_rank,
+    P.Match: _match,
     P.SortLimit: _sort_limit,
     P.TemporalSort: lambda n: f"TemporalSort(orderBy=[{_order(n.keys, _in(n))}])",
     P.Correlate: _correlate,

@@ -34,10 +34,13 @@ __all__ = (
     "Join",
     "JoinKind",
     "Match",
+    "MatchExpr",
+    "MatchValue",
     "OutputShape",
     "Over",
     "OverCall",
     "OverFrame",
+    "PatternElement",
     "Project",
     "Rel",
     "RowSchema",
@@ -767,29 +770,81 @@ class Over(_Single):
         return RowSchema((*self.input.schema.fields, *added))
 
 
+@dataclass(frozen=True, slots=True)
+class MatchValue:
+    """What an expression of MATCH_RECOGNIZE reads from the rows that a variable has matched.
+
+    Attributes:
+        variable: position of the variable's element in the pattern; -1: all rows of the match.
+        expr: over one of the rows; None for an aggregate.
+        last: counted from the last row, else from the first.
+        offset: how many rows from there.
+        call: an aggregate over all of the rows, else None.
+    """
+
+    variable: int
+    expr: Expr | None = None
+    last: bool = True
+    offset: int = 0
+    call: AggCall | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MatchExpr:
+    """An expression whose references are positions in `values`."""
+
+    expr: Expr
+    values: tuple[MatchValue, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PatternElement:
+    """A variable of a pattern with how often it matches; `most` None: any number; reluctant where not `greedy`."""
+
+    name: str
+    least: int = 1
+    most: int | None = 1
+    greedy: bool = True
+
+    @property
+    def loops(self) -> bool:
+        """Whether it takes all it can get, and a row that it could take is no row of the next element."""
+        return self.greedy and self.least != self.most and (self.least, self.most) != (0, 1)
+
+
 @dataclass(frozen=True)
 class Match(_Single):
-    """MATCH_RECOGNIZE with ONE ROW PER MATCH.
+    """MATCH_RECOGNIZE with ONE ROW PER MATCH: elements that follow each other directly.
 
     Attributes:
         partition: positions of the partition columns.
         order: the first key is a time attribute, ascending.
-        pattern: the parsed pattern (`table.parse`).
-        within: milliseconds or None.
-        after: SKIP strategy: ("PAST LAST ROW",), ("TO NEXT ROW",), ("TO FIRST", "A"), ("TO LAST", "A").
-        definitions: condition of each pattern variable.
+        elements: the pattern.
+        within: milliseconds that a match is shorter than, or None.
+        after: PAST LAST ROW, TO NEXT ROW, TO FIRST or TO LAST.
+        target: the element that TO FIRST and TO LAST mean.
+        conditions: of each element; None: every row.
         measures: the output columns after the partition columns.
         schema: of the output.
     """
 
     partition: tuple[int, ...]
     order: tuple[SortKey, ...]
-    pattern: Any
+    elements: tuple[PatternElement, ...]
     within: int | None
-    after: tuple[str, ...]
-    definitions: tuple[tuple[str, Any], ...]
-    measures: tuple[Any, ...]
+    after: str
+    target: int | None
+    conditions: tuple[MatchExpr | None, ...]
+    measures: tuple[MatchExpr, ...]
     schema: RowSchema
+
+    def __post_init__(self) -> None:
+        _check_indices("MATCH_RECOGNIZE", (*self.partition, *(k.column for k in self.order)), self.input.schema)
+        for found in (*self.conditions, *self.measures):
+            for value in () if found is None else found.values:
+                for e in (value.expr, *(() if value.call is None else value.call.args)):
+                    if e is not None:
+                        _check("MATCH_RECOGNIZE", e, self.input.schema)
 
 
 # -- sinks ---------------------------------------------------------------------------------------------------------

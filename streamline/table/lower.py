@@ -46,6 +46,7 @@ _BUILDERS: Final[dict[type[P.Node], Builder]] = {
     P.SortLimit: ranks.sort_limit,
     P.Deduplicate: ranks.deduplicate,
     P.WindowRank: ranks.window_rank,
+    P.Match: ranks.match,
     P.TemporalSort: ranks.temporal_sort,
 }
 

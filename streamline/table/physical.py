@@ -161,6 +161,11 @@ class Deduplicate(_One):
 
 
 @dataclass(frozen=True)
+class Match(_One):
+    node: L.Match
+
+
+@dataclass(frozen=True)
 class WindowRank(_One):
     node: O.Rank
     local: bool

@@ -33,6 +33,7 @@ from streamline.table.physical import (
     IntervalJoin,
     Join,
     LookupJoin,
+    Match,
     Node,
     OverAggregate,
     Rank,
@@ -258,6 +259,10 @@ class Planner:
             key = rel.order[0]
             return Deduplicate(rel.schema, mode, node, rel.partition, key.column, not key.ascending, before)
         return Rank(rel.schema, mode, node, rel, before)
+
+    def match(self, rel: L.Match, before: bool, by_key: bool) -> Node:
+        self.insert_only(rel.input, "Match")
+        return Match(rel.schema, INSERT_ONLY, self.exchange(self.plan(rel.input, False), rel.partition), rel)
 
     def insert_only(self, rel: L.Rel, what: str) -> None:
         """An input of an operator that takes no updates.
@@ -588,6 +593,7 @@ _BUILDERS: Final[dict[type[L.Rel], Callable[[Planner, Any, bool, bool], Node]]] 
     O.TemporalSort: Planner.temporal_sort,
     L.Over: Planner.over,
     L.TemporalJoin: Planner.temporal_join,
+    L.Match: Planner.match,
     L.Join: Planner.join,
     L.Union: Planner.union,
     L.Sink: Planner.sink,

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from streamline._core.typeinfo import to_data_type
 from streamline._core.types import DataType, Field
 from streamline.errors import ValidationException
+from streamline.table.data_types import type_of
 from streamline.table.expression import Expression
-from streamline.table.parse import parse_data_type, parse_expression
+from streamline.table.parse import parse_expression
 from streamline.table.parse.statements import (
     ColumnDef,
     ComputedColumn,
@@ -27,19 +27,6 @@ __all__ = ("ResolvedColumn", "ResolvedSchema", "Schema", "WatermarkText", "quote
 def quoted(name: str) -> str:
     """A name in backticks."""
     return "`" + name.replace("`", "``") + "`"
-
-
-def type_of(given: Any, what: str) -> DataType:
-    """The type that a program declares: a DataType, SQL text, type information or a Python type.
-
-    Raises:
-        ValidationException: if no column can be of it.
-    """
-    if isinstance(given, DataType):
-        return given
-    if isinstance(given, str):
-        return parse_data_type(given)
-    return to_data_type(given, what)
 
 
 def _expression(given: Expression | str) -> SqlExpression:

@@ -14,9 +14,9 @@ from streamline._core.typeinfo import returned
 from streamline._core.types import DataType, Field
 from streamline.abc import MetricGroup, OperatorContext
 from streamline.errors import ValidationException
+from streamline.table.data_types import type_of
 from streamline.table.expression import Expression
 from streamline.table.expressions import call
-from streamline.table.schema import type_of
 
 __all__ = (
     "AggregateFunction",

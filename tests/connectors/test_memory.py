@@ -260,7 +260,5 @@ async def test_a_source_that_has_become_shorter_fails_the_job_at_once(kind: str,
     await job.crash()
     assert seen == [0, 1, 2, 3, 4]
     async with MiniJob(build(3, False), configuration=configuration) as again:
-        with pytest.raises(
-            StateMigrationException, match="has read 5 elements .*, and now it ends after 3"
-        ):
+        with pytest.raises(StateMigrationException, match="has read 5 elements .*, and now it ends after 3"):
             await again.wait()

@@ -116,9 +116,9 @@ RESTARTS = {
 
 
 @st.composite
-def rows(draw: st.DrawFn, keys: st.SearchStrategy[int | None]) -> list[tuple[Any, ...]]:
+def rows(draw: st.DrawFn, keys: st.SearchStrategy[int | None], size: int = 10) -> list[tuple[Any, ...]]:
     """Rows (id, k, v, sec) in the order in which they come."""
-    seconds = draw(st.lists(st.integers(0, 60), unique=True, max_size=10))
+    seconds = draw(st.lists(st.integers(0, 60), unique=True, max_size=size))
     late = {sec: sec + draw(st.integers(0, 4)) for sec in seconds}
     value = st.none() | st.integers(0, 3)
     return [(i, draw(keys), draw(value), sec) for i, sec in enumerate(sorted(seconds, key=late.__getitem__))]

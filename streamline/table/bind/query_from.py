@@ -12,6 +12,7 @@ from streamline._core import types as t
 from streamline.errors import ValidationException
 from streamline.table import build
 from streamline.table.bind.query_grouping import milliseconds_of
+from streamline.table.bind.query_match import bind_match
 from streamline.table.bind.query_names import Named, Relation, shifted
 from streamline.table.bind.query_scope import FromScope
 from streamline.table.expr.functions.logic import and_
@@ -81,6 +82,8 @@ class TableBinder:
                 return self._aliased(self._window(node.this, node.this.name.upper()), node)
             case exp.Values():
                 return self._aliased(self.query.bind(node).rel, node)
+            case exp.MatchRecognize():
+                return self._aliased(bind_match(self.select, self._one(node.this, left), node), node)
             case _:
                 raise error_at(node, f"{type(node).__name__.upper()} is not a table that can be read here")
 

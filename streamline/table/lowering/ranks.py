@@ -12,12 +12,14 @@ from streamline._core.declare import StateSpec
 from streamline._core.types import DataType
 from streamline._operators.aggregate.group import GroupAggregate
 from streamline._operators.aggregate.window import WindowAggregate
+from streamline._operators.match import Element, MatchRecognize, Pattern
 from streamline._operators.rank.over import OrderedOver, OverByArrival, OverByTime
 from streamline._operators.rank.rows import FirstByTime, TemporalSort
 from streamline._operators.state_types import list_of, optional, tuple_of
 from streamline.abc import Operator
 from streamline.table import logical as L
 from streamline.table import physical as P
+from streamline.table.codegen.match import match_condition, match_measures
 from streamline.table.codegen.over import ordered_over, over_loop
 from streamline.table.codegen.rank import deduplicate_loop, precedes, rank_loop, window_rank_loop
 from streamline.table.codegen.rows import Rows
@@ -28,7 +30,7 @@ from streamline.table.codegen.writer import Generated
 from streamline.table.explain import digest
 from streamline.table.lowering.base import Lowering, Stream, copy_rows
 
-__all__ = ("deduplicate", "over", "rank", "sort_limit", "sorter", "temporal_sort", "window_rank")
+__all__ = ("deduplicate", "match", "over", "rank", "sort_limit", "sorter", "temporal_sort", "window_rank")
 
 
 def rank(low: Lowering, node: P.Rank) -> Stream:
@@ -144,6 +146,34 @@ def over(low: Lowering, node: P.OverAggregate) -> Stream:
         "OverAggregate", stream, make, keyed=low.key(stream, first.partition), description=digest(node)
     )
     return Stream((added,), Rows.of_tuples(node.schema.types, node.mode.is_insert_only))
+
+
+def match(low: Lowering, node: P.Match) -> Stream:
+    rel = node.node
+    stream = low.lower(node.input)
+    types = node.input.schema.types
+    time = rel.order[0].column
+    processing = types[time].is_proctime
+    if processing:
+        read = kind_rows(stream.rows, rel.partition, low.context)
+    else:
+        read = timed_rows(stream.rows, time, rel.partition, low.context)
+    conditions = [
+        None if c is None else match_condition(types, i, c, low.context).make for i, c in enumerate(rel.conditions)
+    ]
+    elements = tuple(Element(e.name, e.least, e.most, e.loops, c) for e, c in zip(rel.elements, conditions))
+    measures = match_measures(types, rel.partition, rel.measures, low.context)
+    make = partial(
+        MatchRecognize,
+        read.make,
+        measures.make,
+        Pattern(elements, rel.after, rel.target, rel.within),
+        row_type(types),
+        sorter(rel.order[1:], types) if len(rel.order) > 1 else None,
+        processing,
+    )
+    added = low.operator("Match", stream, make, keyed=low.key(stream, rel.partition), description=digest(node))
+    return Stream((added,), Rows.of_tuples(node.schema.types, True))
 
 
 def temporal_sort(low: Lowering, node: P.TemporalSort) -> Stream:
