@@ -15,8 +15,9 @@ from streamline.table import logical as L
 from streamline.table import optimized as O
 from streamline.table.explain import digest
 from streamline.table.expr.functions.logic import conjuncts
-from streamline.table.expr.nodes import AggCall, Call, Expr, InputRef, input_refs, is_deterministic, rewrite
+from streamline.table.expr.nodes import AggCall, Expr, InputRef, input_refs, is_deterministic, rewrite
 from streamline.table.interval_bounds import Bounds, interval_bounds
+from streamline.table.lookup_keys import lookup_key, lookup_table
 from streamline.table.physical import (
     INSERT_ONLY,
     PASSING,
@@ -356,7 +357,7 @@ class Planner:
     def temporal_join(self, rel: L.TemporalJoin, before: bool, by_key: bool) -> Node:
         width = len(rel.left.schema)
         time = rel.left.schema[rel.time].type
-        table = _lookup_table(rel.right)
+        table = lookup_table(rel.right)
         if table is not None and time.is_proctime:
             return self._lookup_join(rel, table, before)
         if time.is_proctime:
@@ -399,7 +400,7 @@ class Planner:
         keys: dict[int, Expr] = {}
         rest: list[Expr] = []
         for part in conjuncts(rel.condition):
-            key = _lookup_key(part, width)
+            key = lookup_key(part, width)
             if key is not None and key[0] not in keys:
                 keys[key[0]] = key[1]
             elif not is_true(part):
@@ -539,21 +540,6 @@ class Planner:
                 f"Table sink '{sink.name}' doesn't support consuming {' and '.join(missing)} changes which is produced "
                 f"by node {digest(cause)}.{advice}"
             )
-
-
-def _lookup_table(rel: L.Rel) -> L.Scan | None:
-    """The table on the right of a lookup join, None where it cannot be looked up."""
-    return rel if isinstance(rel, L.Scan) and rel.lookup is not None else None
-
-
-def _lookup_key(condition: Expr, width: int) -> tuple[int, Expr] | None:
-    """The right column (from 0) that an equality compares with something of the left side."""
-    if not isinstance(condition, Call) or condition.function.name != "=":
-        return None
-    for a, b in (condition.operands, condition.operands[::-1]):
-        if isinstance(a, InputRef) and a.index >= width and all(i < width for i in input_refs(b)):
-            return a.index - width, b
-    return None
 
 
 def _placed(expr: Expr, place: dict[int, int]) -> Expr:
