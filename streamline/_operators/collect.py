@@ -42,7 +42,10 @@ class Handover:
         """Give results."""
         if self.closed or not values:
             return
-        self._batches.append(values)
+        if len(values) <= _CAPACITY:
+            self._batches.append(values)
+        else:  # what a checkpoint has set free: in runs between which the reader lets others have the loop
+            self._batches.extend(values[i : i + _CAPACITY] for i in range(0, len(values), _CAPACITY))
         self._records += len(values)
         self.given += len(values)
         self.wake()

@@ -8,14 +8,18 @@ import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from functools import partial
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
+from streamline._core.time import perf_counter, yield_now
 from streamline._operators.collect import Handover
 from streamline._runtime.execute import Job
 
 __all__ = ("CollectedResults",)
 
 T = TypeVar("T")
+
+#: Seconds for which a reader takes results one after the other before it yields to the loop.
+_TIME_SLICE: Final = 0.005
 
 
 class CollectedResults(AsyncIterator[T], Generic[T]):
@@ -34,6 +38,8 @@ class CollectedResults(AsyncIterator[T], Generic[T]):
         self._run: Iterator[T] = iter(())
         self._closed = False
         self._starting = asyncio.Lock()
+        #: When the reader last let others have the loop (perf_counter seconds).
+        self._yielded = 0.0
 
     @property
     def job(self) -> Job | None:
@@ -58,6 +64,10 @@ class CollectedResults(AsyncIterator[T], Generic[T]):
         handover = self._handover
         while not self._closed:
             await self._start()
+            if perf_counter() - self._yielded >= _TIME_SLICE:
+                # While results are there nothing here waits, and a reader would hold the loop for as long.
+                await yield_now()
+                self._yielded = perf_counter()
             run = handover.take()
             if run is not None:
                 self._run = iter(run)
