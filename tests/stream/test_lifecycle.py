@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import AsyncIterator, Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -200,4 +201,4 @@ async def test_a_reader_of_ready_results_lets_others_have_the_loop(virtual_clock
             got.append(value)  # noqa: PERF401 (looked at meanwhile)
         beside.cancel()
     assert got == list(range(600_000))
-    assert max(b - a for a, b in zip(seen, seen[1:])) < 300_000
+    assert max(b - a for a, b in pairwise(seen)) < 300_000
