@@ -65,14 +65,21 @@ class SessionWindows(Operator):
         self._late = ctx.metrics.counter("numLateRecordsDropped")
         self._marks = ctx.operator_store.union_state("watermark", StateSpec(int))
         self._watermark = min(self._marks, default=MIN_TIMESTAMP)
+        #: When keys are to be looked at, one entry a key that counts: the one that `_looks` has too.
         self._due: list[tuple[int, int, Any]] = []
+        self._looks: dict[Any, int] = {}
         self._order = itertools.count()
         self._alarm: int | None = None
         self._opened([(s[1], key) for key, sessions in self._sessions.data.items() for s in sessions])
 
     def _opened(self, opened: list[tuple[int, Any]]) -> None:
+        looks = self._looks
         for end, key in opened:
-            heapq.heappush(self._due, (self._instant(end), next(self._order), key))
+            instant = self._instant(end)
+            before = looks.get(key)
+            if before is None or instant < before:
+                looks[key] = instant
+                heapq.heappush(self._due, (instant, next(self._order), key))
         if self._processing and self._due and (self._alarm is None or self._due[0][0] < self._alarm):
             self._alarm = self._due[0][0]
             self._ctx.schedule(self._alarm, self._on_clock)
@@ -101,7 +108,10 @@ class SessionWindows(Operator):
         rows: list[Any] = []
         due, data = self._due, self._sessions.data
         while due and due[0][0] - 1 <= mark:
-            key = heapq.heappop(due)[2]
+            instant, _, key = heapq.heappop(due)
+            if self._looks.get(key) != instant:
+                continue
+            del self._looks[key]
             sessions = data.get(key)
             if sessions is None:
                 continue

@@ -44,8 +44,8 @@ def _find(w: Writer, gap: int, instant: str) -> None:
     """`session`: the one that the row belongs to, with those merged into `merged` that it has joined."""
     w.line("start, end = ms, ms + " + str(gap))
     w.line("sessions = get(key)")
-    with w.block("if sessions is None:"):
-        w.line("found = []")
+    with w.block("if sessions is None or start > sessions[-1][1]:"):
+        w.line("found = []")  # behind the newest of the key's sessions, which are in order and apart: a new one
     with w.block("else:"):
         # Sessions that only touch are one, too.
         w.line("found = [s for s in sessions if s[0] <= end and start <= s[1]]")
