@@ -49,10 +49,13 @@ class Reminder(KeyedProcessFunction):
         self.seen = ctx.get_state(ValueStateDescriptor("seen", list))
 
     def process_element(self, value: Any, ctx: Any) -> Any:
+        # By the record's own time, not by what is in it: a window's result is never behind the watermark, its content
+        # is, and a timer in the past fires as often as watermarks happen to come.
+        time = ctx.timestamp()
         seen = self.seen.value() or []
-        seen.append((value[2], value[1]))
+        seen.append((time, value[1]))
         self.seen.update(seen)
-        at = value[2] // 1000 * 1000 + 1000
+        at = time // 1000 * 1000 + 1000
         ctx.timer_service().register_event_time_timer(at)
         ctx.timer_service().delete_event_time_timer(at + 1000)
         ctx.timer_service().register_event_time_timer(at + 1000)
