@@ -151,7 +151,7 @@ async def soak(minutes: float, storage: str) -> int:
         f"largest {max(m for _, m in warm):.1f} MB, slope {slope:+.2f} MB a minute"
     )
     print(
-        f"loop lag         p50 {quantile(lags, 0.5):.2f} ms, p99 {quantile(lags, 0.99):.2f} ms, worst {seen[-1]:.1f} ms"
+        f"loop lag         p50 {quantile(seen, 0.5):.2f} ms, p99 {quantile(seen, 0.99):.2f} ms, worst {seen[-1]:.1f} ms"
     )
     return 1 if wrong else 0
 
