@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import Protocol, final
 
 from streamline._channel.channel import Channel
 from streamline._core.elements import Barrier, Batch, Element, Watermark, WatermarkStatus
+from streamline._core.time import perf_counter
 from streamline.abc import Output, Partitioner
 
-__all__ = ("ChannelOutput", "Route")
+__all__ = ("ChannelOutput", "Pace", "Route")
+
+
+class Pace(Protocol):
+    """A time slice that several tasks share."""
+
+    #: When it is used up, perf_counter seconds.
+    deadline: float
+
+    async def check(self) -> None:
+        """Yield to the loop where it is used up."""
+        ...
 
 
 @dataclass(slots=True)
@@ -25,7 +37,7 @@ class Route:
 class ChannelOutput(Output):
     """Hands batches to routes, and control elements to every channel."""
 
-    __slots__ = ("_all", "_main", "_only", "_sides", "emitted", "idle_sent", "records")
+    __slots__ = ("_all", "_main", "_only", "_sides", "emitted", "idle_sent", "pace", "records", "yielded")
 
     def __init__(self, main: Sequence[Route], sides: Mapping[str, Sequence[Route]] | None = None) -> None:
         self._main = list(main)
@@ -35,6 +47,10 @@ class ChannelOutput(Output):
         only = self._main[0].channels if len(self._main) == 1 else ()
         #: The single channel of the common case.
         self._only = only[0] if len(only) == 1 else None
+        #: The time slice of the job's tasks; None: this output never yields to the loop by itself.
+        self.pace: Pace | None = None
+        #: Seconds for which it let others have the loop.
+        self.yielded = 0.0
         #: Records sent on the main output.
         self.records = 0
         #: The last watermark sent, epoch ms.
@@ -63,6 +79,11 @@ class ChannelOutput(Output):
         else:
             for route in self._main:
                 await self._to(route, batch)
+        # An operator may send much at once, e.g. when a watermark closes many windows.
+        pace = self.pace
+        if pace is not None and (since := perf_counter()) >= pace.deadline:
+            await pace.check()
+            self.yielded += perf_counter() - since
 
     async def side(self, tag: str, batch: Batch) -> None:
         if len(batch.values):

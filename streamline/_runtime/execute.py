@@ -494,6 +494,7 @@ class Attempt:
                 )
             for s in range(width[node.id]):
                 output = ChannelOutput(mains[node.id][s], sides[node.id][s])
+                output.pace = self.time_slice
                 self._make(node, s, width[node.id], limits[node.id], gates[node.id][s], output)
 
     def _parallelism(self, node: Node) -> int:

@@ -14,19 +14,20 @@ __all__ = ("BatchLimit", "TimeSlice")
 class TimeSlice:
     """One for all tasks of a job: they may hold the loop for so long together before one of them lets others run."""
 
-    __slots__ = ("_deadline", "holder", "seconds")
+    __slots__ = ("deadline", "holder", "seconds")
 
     def __init__(self, milliseconds: float = 5.0) -> None:
         self.seconds = milliseconds / 1000
-        self._deadline = 0.0
+        #: When it is used up, perf_counter seconds.
+        self.deadline = 0.0
         #: Name of the operator that was given records last.
         self.holder = ""
 
     async def check(self) -> None:
         """Yield to the loop where the slice is used up."""
-        if perf_counter() >= self._deadline:
+        if perf_counter() >= self.deadline:
             await yield_now()
-            self._deadline = perf_counter() + self.seconds
+            self.deadline = perf_counter() + self.seconds
 
 
 @final

@@ -232,9 +232,9 @@ class OperatorTask:
                 size = len(element.values)
                 self.records_in += size
                 time_slice.holder = name
-                started, waited = perf_counter(), output.waited
+                started, waited = perf_counter(), output.waited + output.yielded
                 await on_batch[min(gate.input, last)](element, output)
-                limit.observe(size, perf_counter() - started - (output.waited - waited))
+                limit.observe(size, perf_counter() - started - (output.waited + output.yielded - waited))
                 if maintain is not None:
                     maintain()
                 await check()

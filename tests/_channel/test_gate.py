@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from streamline._channel.channel import Channel
 from streamline._channel.gate import TICK, Gate
+from streamline._channel.output import ChannelOutput, Route
 from streamline._channel.watermarks import WatermarkMerger
 from streamline._core.elements import MIN_TIMESTAMP, Barrier, Batch, EndOfInput, Watermark, WatermarkStatus
+from streamline._runtime.slice import TimeSlice
 
 
 def gate_of(n, **options):
@@ -213,3 +215,25 @@ def test_the_merged_watermark_never_goes_back_and_never_passes_an_input_that_hol
             assert merger.merged <= min((m for m in active if m >= before), default=max(own))
         before = merger.merged
         assert merger.idle == (all(x or e for x, e in zip(idle, ended)) and not all(ended)) or all(ended)
+
+
+async def test_an_output_that_sends_on_and_on_lets_others_have_the_loop():
+    """A watermark may close many windows: their results are sent in one go, into a channel that always has room."""
+    time_slice = TimeSlice(1.0)
+    channel = Channel(1 << 30)
+    output = ChannelOutput([Route([channel])])
+    output.pace = time_slice
+    turns = 0
+
+    async def look():
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    beside = asyncio.ensure_future(look())
+    for _ in range(20_000):
+        await output.send(Batch([1]))
+    beside.cancel()
+    assert turns >= 3  # 20 000 sends take many milliseconds
+    assert output.records == 20_000 and output.yielded > 0
