@@ -179,19 +179,21 @@ class _WriterContext:
 class WriterSink(Operator):
     """A sink's writer: flushes before a barrier passes, hands over committables, commits when the checkpoint completes.
 
-    State: committables that are not committed yet, and what the writer wants kept, per subtask. Without checkpoints
-    they are committed at the end of the input.
+    State: committables that are not committed yet, and what the writer wants kept, each with the number of its subtask.
+    At another parallelism all that one subtask had goes to one subtask, so that whoever aborts what a writer had open
+    is the one that has committed what it had prepared. Without checkpoints they are committed at the end of the input.
     """
 
     name = "sink"
 
     _COMMITTABLES: Final = StateSpec(list[Any])
-    _WRITER: Final = StateSpec(Any)
+    _WRITER: Final = StateSpec(list[Any])
 
     def __init__(self, sink: Sink[Any]) -> None:
         self._writer: SinkWriter[Any] = sink.writer()
         self._two_phase = sink.two_phase
         self._pending: dict[int, list[Any]] = {}
+        self._subtask = 0
         self._opened = False
         self._checkpointing = False
         self._committables: list[Any] = []
@@ -199,13 +201,19 @@ class WriterSink(Operator):
 
     async def open(self, ctx: OperatorContext) -> None:
         self._checkpointing = ctx.checkpointing
-        self._committables = ctx.operator_store.list_state("committables", self._COMMITTABLES)
-        self._writer_state = ctx.operator_store.list_state("writer", self._WRITER)
+        me, width = ctx.subtask_index, ctx.parallelism
+        self._subtask = me
+        self._committables = ctx.operator_store.union_state("committables", self._COMMITTABLES)
+        self._writer_state = ctx.operator_store.union_state("writer", self._WRITER)
         self._opened = True
         await self._writer.open(_WriterContext(ctx, self._checkpointing))
         if ctx.restored:
-            await self._writer.recover([c for _, c in self._committables], list(self._writer_state))
-            self._committables.clear()
+            await self._writer.recover(
+                [c for s, _, c in self._committables if s % width == me],
+                [kept for s, kept in self._writer_state if s % width == me],
+            )
+        self._committables.clear()
+        self._writer_state.clear()
 
     async def on_batch(self, batch: Batch, out: Output) -> None:
         await self._writer.write(batch)
@@ -218,9 +226,9 @@ class WriterSink(Operator):
         await self._writer.flush()
         if self._two_phase:
             self._pending[barrier.checkpoint_id] = list(await self._writer.prepare_commit(barrier.checkpoint_id))
-            self._committables[:] = [[n, c] for n, cs in self._pending.items() for c in cs]
+            self._committables[:] = [[self._subtask, n, c] for n, cs in self._pending.items() for c in cs]
         kept = self._writer.snapshot()
-        self._writer_state[:] = [] if kept is None else [kept]
+        self._writer_state[:] = [] if kept is None else [[self._subtask, kept]]
 
     async def on_checkpoint_complete(self, checkpoint_id: int) -> None:
         for n in sorted(n for n in self._pending if n <= checkpoint_id):

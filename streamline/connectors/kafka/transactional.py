@@ -83,12 +83,10 @@ class TransactionalWriter(KafkaWriter):
         """Commit what the checkpoint covers, abort what came after it."""
         for data in committables:
             await self._finish(Prepared.of(data))
-        me, width = self._ctx.subtask_index, self._ctx.parallelism
+        me = self._ctx.subtask_index
         used = {me: AT_LEAST}
-        for subtask, count in state:
-            # A subtask that there is no longer is looked after by whoever was given its state.
-            if subtask == me or subtask >= width:
-                used[subtask] = max(used.get(subtask, 0), count + 1)
+        for subtask, count in state:  # of this subtask, and of those that there are no longer
+            used[subtask] = max(used.get(subtask, 0), count + 1)
         async with anyio.create_task_group() as group:
             for subtask, count in used.items():
                 for number in range(count):
@@ -100,8 +98,13 @@ class TransactionalWriter(KafkaWriter):
         if self._sending is None:
             taken = {number for number, _ in self._prepared.values()}
             self._number = next(n for n in range(len(taken) + 1) if n not in taken)
+            id_ = self._id(self._ctx.subtask_index, self._number)
+            if self._number < self._used:
+                # Two epochs lie between the transactions of an id: one whose epoch is the next after that of a
+                # committed one has been aborted by its timeout, and not by a failure of this job.
+                await abort_open(self._make, id_, self._bootstrap)
             self._used = max(self._used, self._number + 1)
-            producer = self._make(self._id(self._ctx.subtask_index, self._number))
+            producer = self._make(id_)
             await start(producer, self._bootstrap)
             await producer.begin_transaction()
             self._sending = Sending(producer, self._properties, self._ctx)

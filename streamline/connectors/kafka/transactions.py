@@ -183,7 +183,8 @@ def _how(found: TransactionState | None, prepared: Prepared) -> str:
         if found.state in ("PrepareCommit", "CompleteCommit", "Empty"):
             return "done before"
         return "open" if found.state == "Ongoing" else "lost"
-    # A timeout aborts and raises the epoch by one; a start after the commit raises it too, and leaves it empty.
+    # A timeout aborts and raises the epoch by one; a start after the commit raises it too, and leaves it empty. The
+    # next transaction of the id has an epoch further on (TransactionalWriter).
     timed_out = found.epoch == prepared.epoch + 1 and found.producer_id == prepared.producer_id
     return (
         "lost" if timed_out and found.state in ("PrepareAbort", "CompleteAbort", "PrepareEpochFence") else "done before"

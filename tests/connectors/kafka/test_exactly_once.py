@@ -179,6 +179,26 @@ async def test_several_checkpoints_wait_for_their_commit(kafka: KafkaKit) -> Non
     await again.close()
 
 
+async def test_an_id_that_was_used_again_and_aborted_is_not_taken_for_lost(kafka: KafkaKit) -> None:
+    """The checkpoint is committed, its id has begun the next but one interval, and that fails with the job."""
+    topic = await kafka.create_topic()
+    sink = exactly_once(kafka, topic, kafka.unique("tx"))
+    run = await Run(sink).open()
+    first, state = await run.checkpoint(1, "a")
+    await run.writer.write(Batch(["b"]))  # with the second id
+    await run.writer.commit(first)
+    await run.checkpoint(2)  # never completes
+    await run.writer.write(Batch(["c"]))  # with the first id again
+    await run.writer.flush()
+    await run.close()
+    again = await Run(sink).open(first, state)
+    assert again.context.metrics.counter("numTransactionsLost").get_count() == 0
+    committables, _ = await again.checkpoint(2, "b", "c")
+    await again.writer.commit(committables)
+    assert await seen(kafka, topic, 3) == ["a", "b", "c"]
+    await again.close()
+
+
 async def test_another_parallelism(kafka: KafkaKit) -> None:
     """What a subtask had open that there is no longer is aborted by the one that was given its state."""
     topic = await kafka.create_topic()
