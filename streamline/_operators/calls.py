@@ -8,7 +8,9 @@ import types
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, Final, Literal, TypeAlias
 
-__all__ = ("Kinds", "Style", "close_all", "plain", "style")
+from streamline.errors import ValidationException
+
+__all__ = ("Kinds", "Style", "close_all", "plain", "run_of", "style")
 
 #: "sync" returns, "generator" yields, "async" is awaited, "async generator" is iterated with `async for`.
 Style: TypeAlias = Literal["sync", "generator", "async", "async generator"]
@@ -77,3 +79,19 @@ def close_all(results: list[Any]) -> None:
     for result in results:
         if type(result) is types.CoroutineType:
             result.close()
+
+
+def run_of(result: Any) -> list[Any]:
+    """The records that a function of many results has returned.
+
+    Raises:
+        ValidationException: it is nothing that can be iterated.
+    """
+    try:
+        records = iter(result)
+    except TypeError:
+        raise ValidationException(
+            "flat_map takes an iterable of results (a list, a generator, or None for none); the function returned "
+            f"{type(result).__name__}: {result!r}. For one result a record use map"
+        ) from None
+    return list(records)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, final
 
 from streamline._core.failure import note_position, note_value, stopped
-from streamline._operators.calls import Kinds, close_all, plain
+from streamline._operators.calls import Kinds, close_all, plain, run_of
 from streamline._operators.function import FunctionOperator
 from streamline._operators.results import expand, spread
 from streamline.abc import Batch, Output
@@ -77,7 +77,7 @@ class FlatMap(FunctionOperator):
         """The results as sequences; iterators are run here."""
         rest = iter(values)
         try:
-            return [() if r is None else r if type(r) is list else [*r] for _, r in zip(rest, raw)]
+            return [() if r is None else r if type(r) is list else run_of(r) for _, r in zip(rest, raw)]
         except Exception as e:
             note_position(e, values, rest)
             raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias, final
 
-from streamline._operators.calls import Kinds, Style
+from streamline._operators.calls import Kinds, Style, run_of
 from streamline._operators.contexts import ProcessContext
 from streamline._operators.function import FunctionOperator
 from streamline._operators.invoke import Invoker
@@ -54,7 +54,7 @@ def _listed(result: Any) -> Any:
     """Any iterable as a list; what has to be awaited or iterated later is left alone."""
     if result is None or hasattr(result, "__await__") or hasattr(result, "__aiter__"):
         return result
-    return list(result)
+    return run_of(result)
 
 
 def _keep(call: Callable[..., Any], call_style: Style) -> Callable[[Any, Any], Any]:

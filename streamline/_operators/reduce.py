@@ -9,6 +9,7 @@ from streamline._core.copying import copy_value
 from streamline._core.elements import MAX_TIMESTAMP
 from streamline._core.failure import note_position, note_value
 from streamline._operators.calls import Kinds
+from streamline._operators.fields import Rolling
 from streamline._operators.function import FunctionOperator
 from streamline._operators.keys import Keys
 from streamline.abc import Batch, OperatorContext, Output, StateSpec, StateTable
@@ -43,6 +44,8 @@ class Reduce(FunctionOperator):
         self._final = final
         self._keys = Keys(selector)
         self._kinds = Kinds()
+        #: Looks at the first record of a key, for which the function is not called.
+        self._first: Callable[[Any], Any] | None = function.check if isinstance(function, Rolling) else None
         self._table: StateTable
 
     async def open(self, ctx: OperatorContext) -> None:
@@ -54,13 +57,13 @@ class Reduce(FunctionOperator):
         keys, data = self._keys.of(values), self._table.data
         later = self._style == "async"
         results: list[Any] = []
-        get, add, kinds = data.get, results.append, self._kinds
+        get, add, kinds, first = data.get, results.append, self._kinds, self._first
         rest = iter(values)
         try:
             for key, value in zip(keys, rest):
                 before = get(key, _ABSENT)
                 if before is _ABSENT:
-                    after = value
+                    after = value if first is None else first(value)
                 else:
                     after = call(before, value)
                     if type(after) not in _FIXED:

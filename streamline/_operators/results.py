@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any
 
 from streamline._core.output_tag import OutputTag
-from streamline._operators.calls import Kinds
+from streamline._operators.calls import Kinds, run_of
 from streamline.abc import Batch, Output
 
 __all__ = ("Held", "Sides", "expand", "spread", "take_tagged", "without_none")
@@ -51,7 +51,7 @@ async def expand(result: Any, kinds: Kinds, iterable: bool = False) -> AsyncIter
             if kind is types.AsyncGeneratorType:
                 await result.aclose()
     elif iterable or kind in kinds.several:
-        yield list(result)
+        yield run_of(result)
     else:
         yield [result]
 

@@ -281,7 +281,23 @@ async def open_checkpoint(location: str) -> Checkpoint:
     Raises:
         CheckpointException: there is none, or it is torn, corrupt or of a later version; names the file.
     """
-    return await _read(files_at(location), files_at(f"{location.rstrip('/').rpartition('/')[0]}/{_SHARED}"))
+    files = files_at(location)
+    try:
+        return await _read(files, files_at(f"{location.rstrip('/').rpartition('/')[0]}/{_SHARED}"))
+    except _Incomplete as e:
+        raise CheckpointException(f"{e}. {await in_thread(_instead, files)}") from None
+
+
+def _instead(files: Files) -> str:
+    """What to do where a path is that of no checkpoint: those that lie below it, else how one is told."""
+    inside = [n for n in files.names() if _CHECKPOINT.fullmatch(n) or n.startswith("savepoint-")]
+    inside += [f"{job}/{n}" for job in files.names() for n in files.names(job) if _CHECKPOINT.fullmatch(n)]
+    if inside:
+        return f"There are {', '.join(inside[:5])} in it: give the path of one of them"
+    return (
+        "Give the path of a checkpoint or savepoint (a folder with a MANIFEST), 'latest' for the newest one under the "
+        "checkpoint storage, or None to start anew"
+    )
 
 
 async def _read(files: Files, shared: Files) -> Checkpoint:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, get_origin
 
-from streamline._core.typeinfo import returned
+import msgspec
+
+from streamline._core.typeinfo import TypeInformation, element_text, returned, to_data_type
+from streamline._core.types import DataType
 from streamline._operators.calls import style
 from streamline._operators.function import Function, instance, method_of
 from streamline.errors import ValidationException
 
-__all__ = ("checked", "event_time_of", "event_time_of_any", "result_type", "selector_of")
+__all__ = ("check_field", "checked", "event_time_of", "event_time_of_any", "result_type", "selector_of")
 
 
 def checked(function: Any, method: str, what: str) -> Any:
@@ -51,6 +55,67 @@ def result_type(declared: Any, function: Any, method: str, elements: bool = Fals
         return returned(method_of(function, method), elements)
     except AttributeError:
         return None
+
+
+def check_field(element_type: Any, field: int | str, what: str) -> None:
+    """Whether records of a type have a field that an aggregation is about, as far as the type tells.
+
+    Args:
+        element_type: as it was declared or inferred; None: not known, the records will tell.
+        field: its number or name.
+        what: "sum", "min", …: for the message, and for what the field's type has to be.
+
+    Raises:
+        ValidationException: there is no such field, or nothing can be summed or compared there.
+    """
+    try:
+        found = to_data_type(element_type)
+    except ValidationException:
+        return
+    if found.is_composite:
+        part = _part(element_type, found, field, what)
+    elif element_type in (list, dict) or get_origin(element_type) is not None or isinstance(element_type, DataType):
+        return
+    elif isinstance(field, str) or field != 0:
+        if found.root in ("RAW", "ARRAY", "MAP", "MULTISET"):
+            return
+        raise ValidationException(
+            f"{what}: the records are {element_text(element_type)} and have no fields, so there is no field {field!r}; "
+            f"use {what}() without an argument"
+        )
+    else:
+        part = found
+    if part is not None and what == "sum" and (part.is_character or part.is_binary or part.root == "BOOLEAN"):
+        raise ValidationException(
+            f"sum: field {field!r} of {element_text(element_type)} is {part.summary(True)}, and is no number"
+        )
+
+
+def _part(element_type: Any, found: DataType, field: int | str, what: str) -> DataType | None:
+    """The type of a field of a composed type; None where only the records can tell."""
+    names = [f.name for f in found.fields]
+    positional = found.root == "ROW" and getattr(element_type, "names", None) is None
+    if isinstance(field, int):
+        if 0 <= field < len(names):
+            return found.fields[field].type
+        there = f"they have {len(names)} fields, counted from 0"
+    elif field in names and not positional:
+        return found.fields[names.index(field)].type
+    elif positional:
+        there = f"their fields have no names; tell it by its number, 0 to {len(names) - 1}"
+    elif not isinstance(element_type, TypeInformation) and (not _closed(found.cls) or hasattr(found.cls, field)):
+        return None
+    else:
+        there = f"they have {', '.join(names)}"
+    which = f"number {field}" if isinstance(field, int) else repr(field)
+    raise ValidationException(f"{what}: records of type {element_text(element_type)} have no field {which}: {there}")
+
+
+def _closed(cls: Any) -> bool:
+    """Whether a class's records have no fields but those that are declared."""
+    if dataclasses.is_dataclass(cls):
+        return not hasattr(cls, "__post_init__")
+    return isinstance(cls, type) and (issubclass(cls, msgspec.Struct) or hasattr(cls, "_fields"))
 
 
 #: From what is known of several streams to what is known of them together.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
@@ -394,7 +395,11 @@ class DataStream(Stream, StreamNode, Generic[T]):
         return DataStreamSink(self._env, self._attach(name, operator, kind="sink").id)
 
     def execute_and_collect(
-        self, job_execution_name: str | None = None, limit: int | None = None, *, restore: str | None = "latest"
+        self,
+        job_execution_name: str | None = None,
+        limit: int | None = None,
+        *,
+        restore: str | os.PathLike[str] | None = "latest",
     ) -> CollectedResults[T]:
         """Run the job, and read this stream's records as they come.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import warnings
 import weakref
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Sequence
@@ -331,7 +332,9 @@ class StreamExecutionEnvironment:
 
     # -- running -----------------------------------------------------------------------------------------------------
 
-    async def execute(self, job_name: str | None = None, *, restore: str | None = "latest") -> JobExecutionResult:
+    async def execute(
+        self, job_name: str | None = None, *, restore: str | os.PathLike[str] | None = "latest"
+    ) -> JobExecutionResult:
         """Run all that was built since the last execution, and wait for its end.
 
         Cancelling the call cancels the job.
@@ -343,6 +346,8 @@ class StreamExecutionEnvironment:
 
         Raises:
             StreamlineError: nothing was built.
+            ValidationException: `restore` is none of these.
+            CheckpointException: there is no whole checkpoint at that path, or it does not fit the program.
             Exception: what made the job fail, as it was raised; its notes say where.
         """
         job = await self._launch(self._pending(), job_name, restore)
@@ -352,12 +357,18 @@ class StreamExecutionEnvironment:
             await job.cancel()
             raise
 
-    async def execute_async(self, job_name: str | None = None, *, restore: str | None = "latest") -> JobClient:
+    async def execute_async(
+        self, job_name: str | None = None, *, restore: str | os.PathLike[str] | None = "latest"
+    ) -> JobClient:
         """As `execute`, but returns as soon as the job runs."""
         return JobClient(await self._launch(self._pending(), job_name, restore))
 
     def collecting(
-        self, edges: Sequence[Edge], operator: Callable[[], Operator], job_name: str | None, restore: str | None
+        self,
+        edges: Sequence[Edge],
+        operator: Callable[[], Operator],
+        job_name: str | None,
+        restore: str | os.PathLike[str] | None,
     ) -> Callable[[], Awaitable[Job]]:
         """What runs the job of a stream whose records an operator collects, with all sinks that wait.
 
@@ -377,13 +388,18 @@ class StreamExecutionEnvironment:
         return [n.id for n in self.graph.nodes.values() if n.id not in self._executed and n.kind != "source"]
 
     async def _launch(
-        self, roots: Sequence[int], job_name: str | None, restore: str | None, whole: StreamGraph | None = None
+        self,
+        roots: Sequence[int],
+        job_name: str | None,
+        restore: str | os.PathLike[str] | None,
+        whole: StreamGraph | None = None,
     ) -> Job:
         if not roots:
             raise StreamlineError("No operators defined in streaming topology. Cannot execute.")
         graph = (whole or self.graph).above(roots)
+        place = _restore_point(restore)
         batch = is_batch(self.configuration.value("execution.runtime-mode"), graph)
-        options = execution_options(self.configuration, self.clock, job_name, graph, restore, batch)
+        options = execution_options(self.configuration, self.clock, job_name, graph, place, batch)
         self._check_forwards(graph, options.parallelism)
         for node_id in graph.nodes:
             if node_id in self.graph.nodes:
@@ -423,6 +439,17 @@ class StreamExecutionEnvironment:
 
     def __repr__(self) -> str:
         return f"<StreamExecutionEnvironment of {len(self.graph.nodes)} operators>"
+
+
+def _restore_point(restore: Any) -> str | None:
+    """What an execution goes on from, as it was told."""
+    if isinstance(restore, os.PathLike):
+        restore = os.fspath(restore)
+    if restore is None or (isinstance(restore, str) and restore.strip()):
+        return restore
+    raise ValidationException(
+        f"restore takes 'latest', the path of a checkpoint or savepoint, or None to start anew, not {restore!r}"
+    )
 
 
 def _warn_of_conversions(conversions: dict[int, str]) -> None:

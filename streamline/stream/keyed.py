@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from streamline._channel.partition import Global, Hash, PartitionSpec
 from streamline._graph.stream_graph import Node
-from streamline._operators.fields import by_field, extreme, field_sum
+from streamline._operators.fields import Rolling, by_field, extreme, field_sum
 from streamline._operators.function import Function
 from streamline._operators.keyed_calls import KeyedCall
 from streamline._operators.process import KeyedProcess
@@ -16,7 +16,7 @@ from streamline._operators.window.assign import GlobalWindows, WindowAssigner
 from streamline.abc import Operator
 from streamline.errors import ValidationException
 from streamline.functions import FilterFunction, FlatMapFunction, MapFunction
-from streamline.stream.adapt import checked, result_type
+from streamline.stream.adapt import check_field, checked, result_type
 from streamline.stream.base import Origin
 from streamline.stream.datastream import DataStream
 from streamline.stream.windowed import WindowedStream, count_windowed
@@ -141,29 +141,37 @@ class KeyedStream(DataStream[T], Generic[T]):
         )
         return self._new(node)
 
+    def _rolling(self, name: str, field: int | str, func: Rolling) -> DataStream[T]:
+        check_field(self._type, field, name)
+        return self._reduce(name, func)
+
     def sum(self, position_to_sum: int | str = 0) -> DataStream[T]:
         """The running sum of a field; the other fields are those of the key's first record.
 
         Args:
             position_to_sum: number or name of a field; for plain numbers leave it out.
+
+        Raises:
+            ValidationException: the records' type is known and has no such field, or it is no number. Where the type is
+                not known the job fails with the first record.
         """
-        return self._reduce("sum", field_sum(position_to_sum))
+        return self._rolling("sum", position_to_sum, field_sum(position_to_sum))
 
     def min(self, position_to_min: int | str = 0) -> DataStream[T]:
         """The running minimum of a field; the other fields are those of the key's first record."""
-        return self._reduce("min", extreme(position_to_min, smallest=True))
+        return self._rolling("min", position_to_min, extreme(position_to_min, smallest=True))
 
     def max(self, position_to_max: int | str = 0) -> DataStream[T]:
         """The running maximum of a field; the other fields are those of the key's first record."""
-        return self._reduce("max", extreme(position_to_max, smallest=False))
+        return self._rolling("max", position_to_max, extreme(position_to_max, smallest=False))
 
     def min_by(self, position_to_min_by: int | str = 0, first: bool = True) -> DataStream[T]:
         """The record with the smallest value of a field so far; of several the first (else the last)."""
-        return self._reduce("min_by", by_field(position_to_min_by, smallest=True, first=first))
+        return self._rolling("min_by", position_to_min_by, by_field(position_to_min_by, smallest=True, first=first))
 
     def max_by(self, position_to_max_by: int | str = 0, first: bool = True) -> DataStream[T]:
         """The record with the largest value of a field so far; of several the first (else the last)."""
-        return self._reduce("max_by", by_field(position_to_max_by, smallest=False, first=first))
+        return self._rolling("max_by", position_to_max_by, by_field(position_to_max_by, smallest=False, first=first))
 
     # -- windows -------------------------------------------------------------------------------------------------
 

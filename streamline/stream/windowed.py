@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from streamline._core.output_tag import OutputTag
 from streamline._core.time import Duration, to_millis
-from streamline._operators.fields import by_field, extreme, field_sum
+from streamline._operators.fields import Rolling, by_field, extreme, field_sum
 from streamline._operators.window.aligned import AlignedWindows
 from streamline._operators.window.assign import (
     DynamicEventTimeSessionWindows,
@@ -27,7 +27,7 @@ from streamline._operators.window.sessions import SessionWindows
 from streamline._operators.window.trigger import CountTrigger, PurgingTrigger, Trigger
 from streamline.abc import Operator
 from streamline.errors import ValidationException
-from streamline.stream.adapt import checked, result_type
+from streamline.stream.adapt import check_field, checked, result_type
 
 if TYPE_CHECKING:
     from streamline.stream.datastream import DataStream
@@ -195,23 +195,29 @@ class _Windowed(Generic[T]):
 
     def sum(self, position_to_sum: int | str = 0) -> DataStream[T]:
         """The sum of a field over a window; the other fields are those of its first record."""
-        return self.reduce(field_sum(position_to_sum))
+        return self._of_field("sum", position_to_sum, field_sum(position_to_sum))
 
     def min(self, position_to_min: int | str = 0) -> DataStream[T]:
         """The minimum of a field over a window; the other fields are those of its first record."""
-        return self.reduce(extreme(position_to_min, smallest=True))
+        return self._of_field("min", position_to_min, extreme(position_to_min, smallest=True))
 
     def max(self, position_to_max: int | str = 0) -> DataStream[T]:
         """The maximum of a field over a window; the other fields are those of its first record."""
-        return self.reduce(extreme(position_to_max, smallest=False))
+        return self._of_field("max", position_to_max, extreme(position_to_max, smallest=False))
 
     def min_by(self, position_to_min_by: int | str = 0, first: bool = True) -> DataStream[T]:
         """The record of a window with the smallest value of a field; of several the first (else the last)."""
-        return self.reduce(by_field(position_to_min_by, smallest=True, first=first))
+        return self._of_field("min_by", position_to_min_by, by_field(position_to_min_by, smallest=True, first=first))
 
     def max_by(self, position_to_max_by: int | str = 0, first: bool = True) -> DataStream[T]:
         """The record of a window with the largest value of a field; of several the first (else the last)."""
-        return self.reduce(by_field(position_to_max_by, smallest=False, first=first))
+        return self._of_field("max_by", position_to_max_by, by_field(position_to_max_by, smallest=False, first=first))
+
+    def _of_field(self, name: str, field: int | str, func: Rolling) -> DataStream[Any]:
+        kind = self._input.element_type()
+        check_field(kind, field, name)
+        # A window of one record never calls the function: its result is looked at.
+        return self._incremental("reduce", lambda: replace(reducing(func), result=func.check), None, kind)
 
     # -- building ----------------------------------------------------------------------------------------------------
 
