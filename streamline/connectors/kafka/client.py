@@ -17,7 +17,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from streamline.connectors.kafka.errors import KafkaConnectionError, KafkaException, explained, not_connected
 from streamline.connectors.kafka.properties import consumer_arguments, producer_arguments
 
-__all__ = ("KafkaTopicPartition", "new_consumer", "partitions_of", "start", "stop", "topic_partitions")
+__all__ = ("KafkaTopicPartition", "new_admin", "new_consumer", "partitions_of", "start", "stop", "topic_partitions")
 
 _log = logging.getLogger("streamline.kafka")
 
@@ -110,6 +110,14 @@ def new_consumer(properties: Mapping[str, Any], group: str | None = None) -> AIO
     return AIOKafkaConsumer(group_id=group, enable_auto_commit=False, auto_offset_reset="none", **arguments)
 
 
+def new_admin(properties: Mapping[str, Any]) -> AIOKafkaAdminClient:
+    """A client for questions about the cluster."""
+    arguments = {**producer_arguments(properties), **consumer_arguments(properties)}
+    known = ("bootstrap_servers", "client_id", "request_timeout_ms", "connections_max_idle_ms", "metadata_max_age_ms")
+    security = {k: v for k, v in arguments.items() if k.startswith(("sasl_", "security_", "ssl_", "retry_"))}
+    return AIOKafkaAdminClient(**{k: v for k, v in arguments.items() if k in known}, **security)
+
+
 async def partitions_of(
     properties: Mapping[str, Any], topics: Sequence[str] | None, pattern: re.Pattern[str] | None
 ) -> list[KafkaTopicPartition]:
@@ -119,11 +127,8 @@ async def partitions_of(
         KafkaConnectionError: no broker answers.
         KafkaException: there is no such topic.
     """
-    arguments = {**producer_arguments(properties), **consumer_arguments(properties)}
-    known = ("bootstrap_servers", "client_id", "request_timeout_ms", "connections_max_idle_ms", "metadata_max_age_ms")
-    security = {k: v for k, v in arguments.items() if k.startswith(("sasl_", "security_", "ssl_", "retry_"))}
-    admin = AIOKafkaAdminClient(**{k: v for k, v in arguments.items() if k in known}, **security)
-    bootstrap = str(arguments.get("bootstrap_servers", ""))
+    admin = new_admin(properties)
+    bootstrap = str(properties.get("bootstrap.servers", ""))
     await start(admin, bootstrap)
     try:
         described = await admin.describe_topics(None if topics is None else list(topics))

@@ -3,13 +3,14 @@
 Every checkpoint interval has a transaction of its own, with a transactional id of a small pool: `prefix-subtask-0`,
 `-1`, …. At the barrier its records are acknowledged and its name goes into the checkpoint; the next records go into the
 next one. When the checkpoint completes the transaction is committed and its id is free again. After a crash the
-transactions of the restored checkpoint are committed, and those begun after it are aborted.
+transactions of the restored checkpoint are committed, and all others that are open under the prefix are aborted.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import aiokafka.errors as kafka_errors
@@ -17,9 +18,10 @@ import anyio
 from aiokafka import AIOKafkaProducer
 
 from streamline.abc import SinkContext
-from streamline.connectors.kafka.client import start
+from streamline.connectors.kafka.client import new_admin, start, stop
 from streamline.connectors.kafka.encoding import RecordEncoder
 from streamline.connectors.kafka.errors import KafkaException, explained
+from streamline.connectors.kafka.transaction_requests import open_ids
 from streamline.connectors.kafka.transactions import Prepared, abort_open, finish, new_epoch_of
 from streamline.connectors.kafka.writer import KafkaWriter, Sending, new_producer
 
@@ -31,7 +33,7 @@ OnTransactionLost = Literal["fail", "skip"]
 
 #: Milliseconds until a broker aborts a transaction by itself: the longest that brokers allow by default.
 TIMEOUT_MS: Final = 900_000
-#: Ids of which a crashed run may have left a transaction open though no checkpoint tells.
+#: Ids of which a run that still lives, though nobody knows of it, may hold one without a transaction.
 AT_LEAST: Final = 3
 #: Seconds that a commit may take.
 COMMIT_SECONDS: Final = 60.0
@@ -67,9 +69,12 @@ class TransactionalWriter(KafkaWriter):
         self._prepared: dict[str, tuple[int, Sending]] = {}
         self._number = -1
         self._used = 0
+        #: Numbers whose id was given an epoch since its last transaction.
+        self._cleared: set[int] = set()
+        self._begun = False
 
     async def open(self, ctx: SinkContext) -> None:
-        # No producer is started before `recover`: it would abort what is to be committed.
+        # Nothing is aborted here: `recover`, or who only ends what another writer has prepared, has to commit first.
         self._prepare(ctx)
         if not ctx.checkpointing:
             _log.warning(
@@ -87,22 +92,56 @@ class TransactionalWriter(KafkaWriter):
         used = {me: AT_LEAST}
         for subtask, count in state:  # of this subtask, and of those that there are no longer
             used[subtask] = max(used.get(subtask, 0), count + 1)
+        self._begun = True
+        mine = {(subtask, number) for subtask, count in used.items() for number in range(count)}
+        await self._clear(mine | await self._left_open())
+
+    async def _begin(self) -> None:
+        """Abort what earlier runs have left open, where no checkpoint of theirs was restored."""
+        if not self._begun:
+            self._begun = True
+            await self._clear(await self._left_open())
+
+    async def _left_open(self) -> set[tuple[int, int]]:
+        """Subtask and number of the ids with an open transaction that this subtask looks after.
+
+        Runs may have left some that no checkpoint tells of: with more subtasks, or with more checkpoints that did not
+        complete. Readers wait for them until their timeout.
+        """
+        me, width = self._ctx.subtask_index, self._ctx.parallelism
+        admin = new_admin(self._properties)
+        await start(admin, self._bootstrap)
+        try:
+            ids = await open_ids(admin._client)
+        except KafkaException as e:
+            _log.warning("transactions that earlier runs have left open may hold readers up until their timeout: %s", e)
+            return set()
+        finally:
+            await stop(admin)
+        matches = [re.fullmatch(rf"{re.escape(self._prefix)}-(\d+)-(\d+)", id_) for id_ in ids]
+        found = {(int(m[1]), int(m[2])) for m in matches if m is not None}
+        return {(subtask, number) for subtask, number in found if subtask % width == me}
+
+    async def _clear(self, ids: Iterable[tuple[int, int]]) -> None:
+        """Abort what is open under these ids."""
         async with anyio.create_task_group() as group:
-            for subtask, count in used.items():
-                for number in range(count):
-                    group.start_soon(abort_open, self._make, self._id(subtask, number), self._bootstrap)
+            for subtask, number in ids:
+                group.start_soon(abort_open, self._make, self._id(subtask, number), self._bootstrap)
+                if subtask == self._ctx.subtask_index:
+                    self._cleared.add(number)
 
     # -- writing -------------------------------------------------------------------------------------------------
 
     async def _ready(self) -> Sending:
         if self._sending is None:
+            await self._begin()
             taken = {number for number, _ in self._prepared.values()}
             self._number = next(n for n in range(len(taken) + 1) if n not in taken)
             id_ = self._id(self._ctx.subtask_index, self._number)
-            if self._number < self._used:
-                # Two epochs lie between the transactions of an id: one whose epoch is the next after that of a
-                # committed one has been aborted by its timeout, and not by a failure of this job.
+            if self._number not in self._cleared:
+                # Two epochs lie between the transactions of an id (`how_it_stands`).
                 await abort_open(self._make, id_, self._bootstrap)
+            self._cleared.discard(self._number)
             self._used = max(self._used, self._number + 1)
             producer = self._make(id_)
             await start(producer, self._bootstrap)
@@ -120,6 +159,7 @@ class TransactionalWriter(KafkaWriter):
     # -- committing ----------------------------------------------------------------------------------------------
 
     async def prepare_commit(self, checkpoint_id: int) -> Sequence[Any]:
+        await self._begin()
         sending = self._sending
         if sending is None or sending.place is None:
             return ()
@@ -151,13 +191,19 @@ class TransactionalWriter(KafkaWriter):
     async def _finish(self, prepared: Prepared) -> None:
         how = await finish(self._make, prepared, self._bootstrap)
         _log.info("transaction %r of the checkpoint: %s", prepared.id, how)
-        if how != "lost":
+        if how not in ("lost", "forgotten"):
             return
         self._ctx.metrics.counter("numTransactionsLost").inc()
+        what = (
+            "is gone: its records are lost. Its timeout ('transaction.timeout.ms') has to be longer than the longest "
+            "time between the barrier and the restart; the broker's 'transaction.max.timeout.ms' limits it. To go on "
+            "without them:"
+            if how == "lost"
+            else "is not known to the broker any more ('transactional.id.expiration.ms'): whether its records were "
+            "committed cannot be told. To go on:"
+        )
         text = (
-            f"transaction {prepared.id!r}, which a completed checkpoint covers, is gone: its records are lost. Its "
-            "timeout ('transaction.timeout.ms') has to be longer than the longest time between the barrier and the "
-            "restart; the broker's 'transaction.max.timeout.ms' limits it. To go on without them: "
+            f"transaction {prepared.id!r}, which a completed checkpoint covers, {what} "
             "KafkaSink(on_transaction_lost='skip'), in SQL 'sink.on-transaction-lost'."
         )
         if self._on_lost == "fail":
