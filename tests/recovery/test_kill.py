@@ -59,14 +59,14 @@ def committed(folder: Path) -> Counter[tuple[str, int, str]]:
     return found
 
 
-def start(settings: Settings) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "tests.recovery.killed", msgspec.json.encode(settings).decode()]
+def start(settings: Any, program: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", program, msgspec.json.encode(settings).decode()]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def run_until(settings: Settings, seconds: float | None) -> str:
+def run_until(settings: Any, seconds: float | None, program: str = "tests.recovery.killed") -> str:
     """Start the program, and kill it so many seconds after it came up; what it has said."""
-    with start(settings) as process:
+    with start(settings, program) as process:
         assert process.stdout is not None
         said = process.stdout.readline()
         if seconds is not None:
