@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
-from streamline._core.elements import MIN_TIMESTAMP
+from streamline._core.elements import MAX_TIMESTAMP, MIN_TIMESTAMP
 from streamline._core.output_tag import OutputTag
 from streamline._core.time import Clock, to_epoch_millis
 from streamline._operators.results import Sides
@@ -48,6 +48,11 @@ class TimerService:
     def register_event_time_timer(self, timestamp: int) -> None:
         """Have `on_timer` called when the watermark has reached `timestamp` (epoch ms).
 
+        A time that the watermark has reached already is due at the next one. The largest 64-bit integer is the end of
+        the input; no watermark reaches what lies beyond, and a timer for it does nothing. When the input ends every
+        timer is due, those too that a timer sets then: a timer that always sets a later one has to stop where
+        `current_watermark()` is the largest 64-bit integer, else the job fails after 100 000 of them in a row.
+
         Raises:
             ValidationException: the stream is not keyed.
             StreamlineError: its records carry no timestamps, so event time never advances.
@@ -55,7 +60,10 @@ class TimerService:
         register, store = self._register, self._store
         if register is None or store is None:
             raise self._no_event_time()
-        register(store.key, timestamp if type(timestamp) is int else to_epoch_millis(timestamp))
+        if type(timestamp) is int and MIN_TIMESTAMP <= timestamp <= MAX_TIMESTAMP:
+            register(store.key, timestamp)
+        elif not _beyond(timestamp):
+            register(store.key, to_epoch_millis(timestamp))
 
     def _no_event_time(self) -> StreamlineError:
         self._keyed()
@@ -66,23 +74,28 @@ class TimerService:
         )
 
     def register_processing_time_timer(self, timestamp: int) -> None:
-        """Have `on_timer` called when processing time has reached `timestamp` (epoch ms).
+        """Have `on_timer` called when processing time has reached `timestamp` (epoch ms); at once where it has already.
+
+        Timers that wait when the input ends are dropped.
 
         Raises:
             ValidationException: the stream is not keyed.
         """
         store = self._keyed()
-        store.timers.register_processing_time(store.key, to_epoch_millis(timestamp))
+        if not _beyond(timestamp):
+            store.timers.register_processing_time(store.key, to_epoch_millis(timestamp))
 
     def delete_event_time_timer(self, timestamp: int) -> None:
         """Call off the timer of the current key at `timestamp`; without one nothing happens."""
         store = self._keyed()
-        store.timers.delete_event_time(store.key, to_epoch_millis(timestamp))
+        if not _beyond(timestamp):
+            store.timers.delete_event_time(store.key, to_epoch_millis(timestamp))
 
     def delete_processing_time_timer(self, timestamp: int) -> None:
         """Call off the timer of the current key at `timestamp`; without one nothing happens."""
         store = self._keyed()
-        store.timers.delete_processing_time(store.key, to_epoch_millis(timestamp))
+        if not _beyond(timestamp):
+            store.timers.delete_processing_time(store.key, to_epoch_millis(timestamp))
 
     def _keyed(self) -> KeyedStore:
         if self._store is None:
@@ -90,6 +103,11 @@ class TimerService:
                 f"timers belong to a key, and the input of {self._operator!r} has none: use key_by() before it"
             )
         return self._store
+
+
+def _beyond(timestamp: Any) -> bool:
+    """Whether it lies behind the end of time: there is no timer for it, whatever is asked."""
+    return type(timestamp) is int and timestamp > MAX_TIMESTAMP
 
 
 class _NoKey:

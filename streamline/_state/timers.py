@@ -7,16 +7,19 @@ from heapq import heapify, heappop, heappush
 from typing import Any, Final
 
 from streamline._core.declare import StateSpec
-from streamline._core.elements import MIN_TIMESTAMP
+from streamline._core.elements import MAX_TIMESTAMP, MIN_TIMESTAMP
 from streamline._core.time import Clock
 from streamline._state.table import MemoryTable
 from streamline.abc import Timer
+from streamline.errors import StreamlineError
 
 __all__ = ("EVENT_TIMERS", "PROCESSING_TIMERS", "TimerQueue", "Timers")
 
 EVENT_TIMERS: Final = "_timers/event"
 PROCESSING_TIMERS: Final = "_timers/processing"
 _SPEC: Final = StateSpec(namespaced=True)
+#: So many times in a row timers may set further ones that are due at once; then they are taken to have no end.
+_ENDLESS: Final = 100_000
 
 
 class TimerQueue:
@@ -58,19 +61,40 @@ class TimerQueue:
         return None
 
     def due(self, until: int) -> Iterator[Timer]:
-        """Take out timers up to and including `until`; what is registered or deleted meanwhile counts."""
-        heap = self._heap
+        """Take out timers up to and including `until`; what is registered or deleted meanwhile counts.
+
+        Raises:
+            StreamlineError: timers that are due go on setting others that are due: one for its own time again, or, with
+                `until` the end of time, each a later one.
+        """
+        heap, last, again, rounds = self._heap, None, 0, 0
+        # At the end of time every later timer is due too. What lies behind the latest of a round was set in that round,
+        # by a timer that fired in it: so the number of rounds is how long a chain of them is.
+        horizon = until if until < MAX_TIMESTAMP else self._latest()
         while heap and (timestamp := heap[0]) <= until:
             bucket = self.table.data.get(timestamp)
             if not bucket:
                 self._drop_first()
                 continue
+            if timestamp == last:
+                again += 1
+            else:
+                last, again = timestamp, 0
+                if timestamp > horizon and timestamp != MAX_TIMESTAMP:
+                    horizon = self._latest()
+                    rounds += 1
+            if again > _ENDLESS or rounds > _ENDLESS:
+                raise _endless(timestamp, again > rounds)
             for item in list(bucket):
                 if item in bucket:
                     del bucket[item]
                     yield Timer(timestamp, *item)
                     if heap[0] < timestamp:  # the callback registered an earlier one
                         break
+
+    def _latest(self) -> int:
+        """The latest time that may have a timer, but for the end of time itself."""
+        return max((t for t in self._heap if t != MAX_TIMESTAMP), default=MIN_TIMESTAMP)
 
     def _drop_first(self) -> None:
         self.table.data.pop(heappop(self._heap), None)
@@ -87,6 +111,19 @@ class TimerQueue:
         for timestamp in sorted(self.table.data):
             for item in list(self.table.data[timestamp]):
                 yield Timer(timestamp, *item)
+
+
+def _endless(timestamp: int, same: bool) -> StreamlineError:
+    if same:
+        return StreamlineError(
+            f"a timer for {timestamp} ms sets itself again for that time whenever it fires ({_ENDLESS} times in a "
+            "row), so time never goes on: register a later one"
+        )
+    return StreamlineError(
+        f"event time has ended, and timers that fire go on setting later ones ({_ENDLESS} times in a row, now for "
+        f"{timestamp} ms), so the job never would: do not register another one where the watermark is {MAX_TIMESTAMP} "
+        "(ctx.timer_service().current_watermark() tells)"
+    )
 
 
 class Timers:

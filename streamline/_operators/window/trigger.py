@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from streamline._core.declare import StateSpec
+from streamline._core.elements import MAX_TIMESTAMP
 from streamline._core.time import Duration, to_millis
 from streamline._operators.window.types import Window
 from streamline.abc import MetricGroup
@@ -246,7 +247,9 @@ class ContinuousEventTimeTrigger(Trigger[Any, Any]):
         if next_fire.get() != time:
             return CONTINUE
         next_fire.clear()
-        self._register(time, window, ctx, next_fire)
+        if ctx.get_current_watermark() < MAX_TIMESTAMP or window.max_timestamp() < MAX_TIMESTAMP:
+            self._register(time, window, ctx, next_fire)
+        # else a window without an end, when the input has ended: it fires once more, with the timer of its end.
         return FIRE
 
     def on_processing_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
