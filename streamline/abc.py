@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -21,6 +21,7 @@ from streamline._core.watermarks import TimestampAssigner, WatermarkGenerator
 from streamline.errors import ValidationException
 
 __all__ = (
+    "PAUSE_EVERY",
     "Barrier",
     "Batch",
     "Clock",
@@ -184,12 +185,26 @@ class OperatorStore(ABC):
 # -- operators -----------------------------------------------------------------------------------------------------
 
 
+#: A loop over many things in state pauses after so many of them, each of which takes a microsecond or so.
+PAUSE_EVERY: Final = 64
+
+
 class Output(ABC):
     """Where an operator's records go. `send` is the only place where an operator may wait for room."""
 
     @abstractmethod
     async def send(self, batch: Batch) -> None:
         """Hand a batch to every consumer; waits while one is full. An empty batch is dropped."""
+
+    @abstractmethod
+    async def pause(self) -> None:
+        """Let others have the event loop, where the job's time slice is used up; else this costs next to nothing.
+
+        For loops over anything that may be large, such as all timers that a watermark makes due: call it once in
+        `PAUSE_EVERY` steps, and after each call of a user's function. Other tasks run meanwhile, none of them in this
+        operator: nothing comes in, and no barrier passes. State may be read by others, and a backend may put other
+        mappings in the place of `StateTable.data`, so no iterator over them is held across a pause.
+        """
 
     @abstractmethod
     async def side(self, tag: str, batch: Batch) -> None:
@@ -250,11 +265,16 @@ class OperatorContext(Protocol):
         """Make the task call `operator.on_wake(out)` soon: for operators that wait for something of their own."""
         ...
 
+    async def pause(self) -> None:
+        """As `Output.pause`, for what `Operator.open` does with restored state."""
+        ...
+
 
 class Operator:
     """Logic on batches. One required method; all others default to passing on.
 
-    No await that is not `out.send`, state or declared I/O. `out` is never stored. No clock but the context's.
+    No await that is not `out.send`, `out.pause`, state or declared I/O. `out` is never stored. No clock but the
+    context's.
     A class's docstring answers: changelog in and out, state, watermarks, order.
     """
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, final
 
 from streamline._channel.channel import Channel
 from streamline._core.elements import Barrier, Batch, Element, Watermark, WatermarkStatus
-from streamline._core.time import perf_counter
 from streamline.abc import Output, Partitioner
 
 __all__ = ("ChannelOutput", "Pace", "Route")
@@ -17,11 +16,14 @@ __all__ = ("ChannelOutput", "Pace", "Route")
 class Pace(Protocol):
     """A time slice that several tasks share."""
 
-    #: When it is used up, perf_counter seconds.
+    #: When it is used up, seconds of `now`.
     deadline: float
 
+    @property
+    def now(self) -> Callable[[], float]: ...
+
     async def check(self) -> None:
-        """Yield to the loop where it is used up."""
+        """Let others have the loop where it is used up."""
         ...
 
 
@@ -81,9 +83,15 @@ class ChannelOutput(Output):
                 await self._to(route, batch)
         # An operator may send much at once, e.g. when a watermark closes many windows.
         pace = self.pace
-        if pace is not None and (since := perf_counter()) >= pace.deadline:
+        if pace is not None and (since := pace.now()) >= pace.deadline:
             await pace.check()
-            self.yielded += perf_counter() - since
+            self.yielded += pace.now() - since
+
+    async def pause(self) -> None:
+        pace = self.pace
+        if pace is not None and (since := pace.now()) >= pace.deadline:
+            await pace.check()
+            self.yielded += pace.now() - since
 
     async def side(self, tag: str, batch: Batch) -> None:
         if len(batch.values):

@@ -7,7 +7,7 @@ from typing import Any, final
 
 from streamline._core.elements import MAX_TIMESTAMP
 from streamline._operators.keys import Keys
-from streamline.abc import Batch, Operator, Output
+from streamline.abc import PAUSE_EVERY, Batch, Operator, Output
 
 __all__ = ("BatchSort",)
 
@@ -54,13 +54,18 @@ class BatchSort(Operator):
     async def _send(self, out: Output) -> None:
         by_key, self._by_key = self._by_key, {}
         held: list[tuple[int, Any, Any]] = []
-        for entries in by_key.values():
+        for n, entries in enumerate(by_key.values()):
+            if n % PAUSE_EVERY == 0:
+                await out.pause()
             if self._stamped:
                 entries.sort(key=lambda e: e[0])
-            held += entries
-            while len(held) >= _RUN:
-                await out.send(self._batch(held[:_RUN]))
-                held = held[_RUN:]
+            start = 0
+            while len(held) + len(entries) - start >= _RUN:
+                stop = start + _RUN - len(held)
+                held += entries[start:stop]
+                await out.send(self._batch(held))
+                held, start = [], stop
+            held += entries[start:]
         await out.send(self._batch(held))
 
     def _batch(self, entries: list[tuple[int, Any, Any]]) -> Batch:

@@ -14,7 +14,17 @@ from streamline._operators.function import FunctionLife, instance, method_of
 from streamline._operators.keys import Keys
 from streamline._operators.results import Held, Sides, expand
 from streamline._operators.window.incremental import Incremental
-from streamline.abc import Barrier, Batch, KeyedStore, Operator, OperatorContext, Output, StateSpec, StateTable
+from streamline.abc import (
+    PAUSE_EVERY,
+    Barrier,
+    Batch,
+    KeyedStore,
+    Operator,
+    OperatorContext,
+    Output,
+    StateSpec,
+    StateTable,
+)
 
 __all__ = ("AccumulatePartition", "CollectPartition")
 
@@ -89,6 +99,7 @@ class CollectPartition(_AtEnd):
                 async for run in expand(result, self._kinds):
                     if self._held.add(run, None):
                         await self._held.flush(out)
+                await out.pause()
             except Exception as e:
                 if key is not None:
                     note_value(e, key, "key")
@@ -137,7 +148,9 @@ class AccumulatePartition(_AtEnd):
                 raise
 
     async def on_end(self, out: Output) -> None:
-        for accumulator in list(self._data().values()):
+        for n, accumulator in enumerate(list(self._data().values())):
+            if n % PAUSE_EVERY == 0:
+                await out.pause()
             if self._held.add((self._incremental.result_of(accumulator),), None):
                 await self._held.flush(out)
         await self._held.flush(out)

@@ -12,7 +12,7 @@ from streamline._core.declare import StateSpec
 from streamline._core.elements import MIN_TIMESTAMP, Barrier, Batch
 from streamline._operators.calc import MakeFunction
 from streamline._operators.state_types import dict_of, list_of, tuple_of
-from streamline.abc import Operator, OperatorContext, Output
+from streamline.abc import PAUSE_EVERY, Operator, OperatorContext, Output
 from streamline.errors import TableException
 
 __all__ = ("Element", "MatchRecognize", "Pattern")
@@ -221,10 +221,15 @@ class MatchRecognize(Operator):
         #: Times at which keys have something to do: rows to look at, or matches that are too long.
         self._due: list[tuple[int, int, Any]] = []
         self._order = 0
-        for key, times in self._waiting.data.items():
-            for time in times:
+        for n, key in enumerate(list(self._waiting.data)):
+            if n % PAUSE_EVERY == 0:
+                await ctx.pause()
+            for time in self._waiting.data[key]:
                 self._arm(time, key)
-        for key, (_, partials, held) in self._matches.data.items():
+        for n, key in enumerate(list(self._matches.data)):
+            if n % PAUSE_EVERY == 0:
+                await ctx.pause()
+            _, partials, held = self._matches.data[key]
             self._arm_end(key, partials, held)
 
     def _arm(self, time: int, key: Any) -> None:
@@ -266,8 +271,11 @@ class MatchRecognize(Operator):
         if self._by_arrival:
             return watermark
         self._watermark = watermark
-        due, result = self._due, list[Any]()
+        due, result, looks = self._due, list[Any](), 0
         while due and due[0][0] <= watermark:
+            looks += 1
+            if looks % PAUSE_EVERY == 0:
+                await out.pause()
             time, _, key = heapq.heappop(due)
             waiting = self._waiting.data
             times = waiting.get(key)

@@ -116,6 +116,12 @@ class Held:
         self._timestamps += [timestamp] * len(run)
         return len(self._values) >= self._ENOUGH
 
+    def add_one(self, value: Any, timestamp: int | None) -> bool:
+        """One result; whether it is time to flush."""
+        self._values.append(value)
+        self._timestamps.append(timestamp)
+        return len(self._values) >= self._ENOUGH
+
     async def flush(self, out: Output) -> None:
         """Hand them on, and what there is for side outputs."""
         values, timestamps = self._values, self._timestamps

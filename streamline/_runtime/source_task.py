@@ -231,7 +231,10 @@ class SourceTask:
 
     async def _loop(self) -> None:
         reader, check = self.reader, self.host.time_slice.check
-        while self._stop is None and not self._ended_before:
+        while not self._ended_before:
+            await check()
+            if self._stop is not None:
+                break
             self._woken = False
             if self._barriers or self._completed or self._new_splits or self._tick_due or self._alignment_due:
                 await self._on_control()
@@ -247,7 +250,6 @@ class SourceTask:
                 await self._wait()
             elif isinstance(got, SplitBatch):
                 await self._emit(got)
-                await check()
             else:
                 await self._pass_on(got)
         self._ended_splits.update(reader.finished_splits())

@@ -168,6 +168,9 @@ class OperatorTask:
         self._woken = True
         self.gate.poke()
 
+    async def pause(self) -> None:
+        await self.host.time_slice.check()
+
     def _wake_at(self, when: int) -> None:
         """Have the loop poked at processing time `when` (epoch ms), if nothing pokes it before."""
         if self._alarm_at is None or when < self._alarm_at:
@@ -229,6 +232,8 @@ class OperatorTask:
             if element is None:
                 element = await gate.receive(limit.records)
             if type(element) is Batch:
+                # Looked at before the work: whoever was woken by others may find that they have used the slice up.
+                await check()
                 size = len(element.values)
                 self.records_in += size
                 time_slice.holder = name
@@ -237,7 +242,6 @@ class OperatorTask:
                 limit.observe(size, perf_counter() - started - (output.waited + output.yielded - waited))
                 if maintain is not None:
                     maintain()
-                await check()
                 continue
             match element:
                 case Watermark(timestamp):
@@ -253,6 +257,7 @@ class OperatorTask:
                     return
                 case Tick():
                     await self._on_tick()
+            await check()
 
     async def _on_watermark(self, timestamp: int) -> None:
         operator, output = self.operator, self.output
@@ -282,7 +287,9 @@ class OperatorTask:
             self.host.captured(self, barrier, capture)
 
     def _capture(self, checkpoint_id: int, incremental: bool) -> Capture:
-        return self.state.capture(checkpoint_id, incremental, self.gate.watermark, self.output.emitted)
+        capture = self.state.capture(checkpoint_id, incremental, self.gate.watermark, self.output.emitted)
+        capture.rest = self.host.time_slice.check
+        return capture
 
     async def _resume(self) -> None:
         """Event time goes on from where it was in the checkpoint that the job goes on from.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, Final
 
 import anyio
@@ -53,6 +53,8 @@ class Capture:
         self._size = _START
         self._tables: Sequence[MemoryTable] = ()
         self.done = anyio.Event()
+        #: Lets others have the loop where it is time to; None: after a slice of its own.
+        self.rest: Callable[[], Awaitable[None]] | None = None
         if before is None and sum(_weight(t) for t in tables) <= _TINY:
             try:
                 self._encode_now(tables)
@@ -80,32 +82,32 @@ class Capture:
         self._finish()
 
     async def encode(self, slice_ms: float = 3.0) -> SubtaskSnapshot:
-        """The snapshot as bytes; holds the loop for about `slice_ms` at a time.
+        """The snapshot as bytes; without `rest` it holds the loop for about `slice_ms` at a time.
 
         Raises:
             CaptureAborted: `abort` was called.
             ValidationException: a value of a type that cannot be kept; names the state and the type.
         """
-        pace = _Pace(slice_ms)
+        rest = self.rest or _Pace(slice_ms).rest
         try:
             if self._before is not None:
                 await self._before.done.wait()
                 self._before = None
-            await self._encode(pace)
-            await self._thaw(pace)
+            await self._encode(rest)
+            await self._thaw(rest)
         finally:
             self.discard()
         return self._snapshot
 
-    async def _encode(self, pace: _Pace) -> None:
+    async def _encode(self, rest: Callable[[], Awaitable[None]]) -> None:
         if self._failure is not None:
             raise self._failure
         for name, mode, columns in self._operator:
             with _naming("operator state", name):
                 self._snapshot.operator.append(OperatorSnapshot(name, mode, encode_columns(columns)))
-            await pace.rest()
+            await rest()
         if self._frozen is not None:
-            await self._frozen.encode(self._snapshot, pace.rest)
+            await self._frozen.encode(self._snapshot, rest)
             if self._aborted:
                 raise CaptureAborted(f"checkpoint {self.checkpoint_id} was given up")
         for table in self._tables:
@@ -114,7 +116,7 @@ class Capture:
             for block, entries in self._blocks(table):
                 written.blocks.append(block)
                 written.entries += entries
-                await pace.rest()
+                await rest()
                 if self._aborted:
                     raise CaptureAborted(f"checkpoint {self.checkpoint_id} was given up")
 
@@ -143,11 +145,11 @@ class Capture:
                 self._size //= 2
             yield block, len(keys)
 
-    async def _thaw(self, pace: _Pace) -> None:
+    async def _thaw(self, rest: Callable[[], Awaitable[None]]) -> None:
         for table in self._tables:
             while not table.thaw(8192):
-                await pace.rest()
-            await pace.rest()
+                await rest()
+            await rest()
         self._finish()
 
     def _finish(self) -> None:

@@ -27,9 +27,9 @@ async def test_a_held_loop_is_measured_and_its_holder_named_once(caplog):
 
 def test_a_slow_operator_gets_fewer_records_at_a_time_and_a_quick_one_more_again():
     limit = BatchLimit(TimeSlice(5.0))
-    limit.observe(1024, 0.100)  # 10.24 records a ms: 2.5 ms are 25 records
-    assert limit.records == 25
-    limit.observe(25, 0.0001)
-    assert limit.records == 50
+    limit.observe(1024, 0.100)  # 10.24 records a ms: a quarter of the slice is 12 records
+    assert limit.records == 12
+    limit.observe(12, 0.0001)
+    assert limit.records == 24
     limit.observe(1, 1.0)
     assert limit.records == 1

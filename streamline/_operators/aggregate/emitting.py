@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, Final, final
 
 from streamline._core.changes import RowKind
 from streamline._core.declare import StateSpec
 from streamline._core.elements import MIN_TIMESTAMP, Barrier, Batch
 from streamline._operators.calc import MakeFunction
-from streamline.abc import Operator, OperatorContext, Output
+from streamline.abc import PAUSE_EVERY, Operator, OperatorContext, Output
 
 __all__ = ("EmittingWindows",)
+
+#: Rows that are sent at once.
+_LIMIT: Final = 1024
 
 
 @final
@@ -79,9 +82,11 @@ class EmittingWindows(Operator):
         self._timers: list[tuple[int, int, _Key]] = []
         self._waiting: set[tuple[int, Any]] = set()
         self._alarm: int | None = None
-        for end, window in self._windows.data.items():
+        for end in list(self._windows.data):
             self._opened(end)
-            for key in window:
+            for n, key in enumerate(list(self._windows.data[end])):
+                if n % PAUSE_EVERY == 0:
+                    await ctx.pause()
                 self._touch(end, key)
 
     def _opened(self, end: int) -> None:
@@ -149,7 +154,12 @@ class EmittingWindows(Operator):
         self._alarm = None
         changes = _Changes()
         now = self._now()
+        looks = 0
         while self._timers and self._timers[0][0] <= now:
+            looks += 1
+            if looks % PAUSE_EVERY == 0:
+                changes = await changes.send_many(out)
+                await out.pause()
             when, end, boxed = heapq.heappop(self._timers)
             key = boxed.value
             window = self._windows.data.get(end)
@@ -173,13 +183,18 @@ class EmittingWindows(Operator):
         while self._ends and self._ends[0][0] - 1 <= watermark:
             end = heapq.heappop(self._ends)[1]
             changes = _Changes()
-            for key in list(self._windows.data.get(end) or ()):
+            for n, key in enumerate(list(self._windows.data.get(end) or ())):
+                if n % PAUSE_EVERY == 0:
+                    changes = await changes.send_many(out)
+                    await out.pause()
                 self._emit(end, key, changes)
             await changes.send(out)
         while self._expiring and self._expiring[0][0] - 1 <= watermark:
             end = heapq.heappop(self._expiring)[1]
-            for key in self._windows.data.pop(end, None) or ():
+            for n, key in enumerate(list(self._windows.data.pop(end, None) or ())):
                 self._waiting.discard((end, key))
+                if n % PAUSE_EVERY == 0:
+                    await out.pause()
             self._sent.data.pop(end, None)
         return watermark
 
@@ -211,6 +226,13 @@ class _Changes:
     def add(self, row: Any, kind: RowKind) -> None:
         self.rows.append(row)
         self.kinds.append(kind)
+
+    async def send_many(self, out: Output) -> _Changes:
+        """Send them where they are many; gives those to go on with."""
+        if len(self.rows) < _LIMIT:
+            return self
+        await self.send(out)
+        return _Changes()
 
     async def send(self, out: Output) -> None:
         if self.rows:

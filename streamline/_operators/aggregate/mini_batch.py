@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Final, final
 
 from streamline._core.changes import RowKind
 from streamline._core.declare import StateSpec
@@ -12,6 +12,11 @@ from streamline._operators.calc import MakeFunction
 from streamline.abc import Operator, OperatorContext, Output
 
 __all__ = ("MiniBatchGroup",)
+
+#: Rows of a bundle that are worked off in one go.
+_RUN: Final = 256
+#: Groups whose changes are sent at once.
+_LIMIT: Final = 1024
 
 
 @final
@@ -78,21 +83,28 @@ class MiniBatchGroup(Operator):
             return
         bundle = Batch(self._values, self._timestamps, self._kinds)
         self._values, self._timestamps, self._kinds = [], [], []
-        await out.send(self._compact(self._group(bundle, self._groups.data)))
+        spans: dict[Any, list[Any]] = {}
+        for start in range(0, len(bundle), _RUN):
+            self._extend(spans, self._group(bundle.slice(start, start + _RUN), self._groups.data))
+            await out.pause()
+        changed = list(spans.values())
+        for start in range(0, len(changed), _LIMIT):
+            await out.send(self._changes(changed[start : start + _LIMIT]))
 
-    def _compact(self, changes: Batch) -> Batch:
+    def _extend(self, spans: dict[Any, list[Any]], changes: Batch) -> None:
         """For each group its first row before and its last row after."""
         n = self._keys
-        spans: dict[Any, list[Any]] = {}
         assert changes.kinds is not None
         for row, kind in zip(changes.values, changes.kinds):
             span = spans.get(row[:n])
             if span is None:
                 span = spans[row[:n]] = [None if kind is RowKind.INSERT else row, None]
             span[1] = None if kind.is_retraction else row
+
+    def _changes(self, spans: Sequence[Sequence[Any]]) -> Batch:
         values: list[Any] = []
         kinds: list[RowKind] = []
-        for before, after in spans.values():
+        for before, after in spans:
             if before == after:
                 continue
             if before is not None and (self._emit_before or after is None):

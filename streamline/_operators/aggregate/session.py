@@ -12,7 +12,7 @@ from streamline._core.changes import RowKind
 from streamline._core.declare import StateSpec
 from streamline._core.elements import MIN_TIMESTAMP, Barrier, Batch
 from streamline._operators.calc import MakeFunction
-from streamline.abc import Operator, OperatorContext, Output
+from streamline.abc import PAUSE_EVERY, Operator, OperatorContext, Output
 
 __all__ = ("SessionWindows",)
 
@@ -70,7 +70,11 @@ class SessionWindows(Operator):
         self._looks: dict[Any, int] = {}
         self._order = itertools.count()
         self._alarm: int | None = None
-        self._opened([(s[1], key) for key, sessions in self._sessions.data.items() for s in sessions])
+        data = self._sessions.data
+        for n, key in enumerate(list(data)):
+            if n % PAUSE_EVERY == 0:
+                await ctx.pause()
+            self._opened([(s[1], key) for s in data[key]])
 
     def _opened(self, opened: list[tuple[int, Any]]) -> None:
         looks = self._looks
@@ -106,8 +110,12 @@ class SessionWindows(Operator):
 
     async def _fire_until(self, mark: int, out: Output) -> None:
         rows: list[Any] = []
-        due, data = self._due, self._sessions.data
+        due, data, looks = self._due, self._sessions.data, 0
         while due and due[0][0] - 1 <= mark:
+            looks += 1
+            if looks % PAUSE_EVERY == 0:
+                await out.pause()
+                data = self._sessions.data
             instant, _, key = heapq.heappop(due)
             if self._looks.get(key) != instant:
                 continue
@@ -131,10 +139,12 @@ class SessionWindows(Operator):
         await self._send(rows, out)
 
     async def _send(self, rows: list[Any], out: Output) -> None:
-        if self._kinds:
-            await out.send(Batch([r for r, _ in rows], None, [_KINDS[k] for _, k in rows]))
-        else:
-            await out.send(Batch(rows))
+        for start in range(0, len(rows), _LIMIT):
+            some = rows[start : start + _LIMIT]
+            if self._kinds:
+                await out.send(Batch([r for r, _ in some], None, [_KINDS[k] for _, k in some]))
+            else:
+                await out.send(Batch(some))
 
     async def on_barrier(self, barrier: Barrier, out: Output) -> None:
         self._marks[:] = [self._watermark]

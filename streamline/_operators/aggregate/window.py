@@ -39,7 +39,8 @@ class WindowAggregate(Operator):
         """
         Args:
             assign: gives `assign(batch, windows, watermark, opened, now) -> late`.
-            fire: gives `fire(end, window, limit)`, which yields batches.
+            fire: gives `fire(end, window, limit)`, which yields batches, some of them empty, and takes groups out of
+                the window as they are sent.
             spec: of a group's state, namespaced.
             instant: epoch ms of a window's end, where ends are local times.
             processing: windows go by the clock.
@@ -99,6 +100,7 @@ class WindowAggregate(Operator):
                 continue
             for batch in self._fire(end, window, _LIMIT):
                 await out.send(batch)
+                await out.pause()  # for those that are empty
             del self._windows.data[end]
 
     async def on_barrier(self, barrier: Barrier, out: Output) -> None:

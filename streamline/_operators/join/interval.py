@@ -11,7 +11,7 @@ from streamline._core.declare import StateSpec
 from streamline._core.elements import MAX_TIMESTAMP, MIN_TIMESTAMP, Barrier, Batch
 from streamline._operators.calc import MakeFunction
 from streamline._operators.state_types import dict_of, list_of, tuple_of
-from streamline.abc import OperatorContext, Output, TwoInputOperator
+from streamline.abc import PAUSE_EVERY, OperatorContext, Output, TwoInputOperator
 
 __all__ = ("IntervalJoin",)
 
@@ -82,7 +82,9 @@ class IntervalJoin(TwoInputOperator):
         self._due: list[tuple[int, int, Any]] = []
         self._order = 0
         self._alarm: int | None = None
-        for key, times in self._timers.data.items():
+        for n, (key, times) in enumerate(list(self._timers.data.items())):
+            if n % PAUSE_EVERY == 0:
+                await ctx.pause()
             for time in times:
                 if time:
                     self._arm(time, key)
@@ -110,6 +112,9 @@ class IntervalJoin(TwoInputOperator):
         for first, key, row in self._read[side](batch):
             time = now if self._processing else first
             self._row_came(side, time, key, row, now, result)
+            if len(result) >= _LIMIT:
+                await out.send(Batch(result))
+                result = []
         await out.send(Batch(result))
 
     def _row_came(self, side: int, time: int, key: Any, row: Any, now: int, result: list[Any]) -> None:
@@ -209,8 +214,11 @@ class IntervalJoin(TwoInputOperator):
 
     async def _clean(self, now: int, out: Output) -> None:
         result: list[Any] = []
-        due = self._due
+        due, looks = self._due, 0
         while due and due[0][0] <= now:
+            looks += 1
+            if looks % PAUSE_EVERY == 0:
+                await out.pause()
             time, _, key = heapq.heappop(due)
             timers = self._timers.data.get(key)
             if timers is None:

@@ -10,7 +10,6 @@ from typing import Any, Final, final
 
 from streamline._core.elements import MIN_TIMESTAMP
 from streamline._core.failure import note_value
-from streamline._core.time import yield_now
 from streamline._operators.calls import Kinds, style
 from streamline._operators.contexts import ProcessContext
 from streamline._operators.function import FunctionLife, instance, method_of
@@ -18,6 +17,7 @@ from streamline._operators.keys import Keys
 from streamline._operators.results import Held, Sides, expand
 from streamline._operators.window.assign import timestamp_of
 from streamline.abc import (
+    PAUSE_EVERY,
     Barrier,
     Batch,
     Counter,
@@ -32,8 +32,6 @@ from streamline.abc import (
 __all__ = ("IntervalJoinContext", "KeyedIntervalJoin")
 
 _TIME: Final = itemgetter(0)
-#: Keys that are tidied in one go.
-_MANY: Final = 2048
 
 
 class IntervalJoinContext(ProcessContext):
@@ -167,6 +165,8 @@ class KeyedIntervalJoin(TwoInputOperator):
                     if self._full:
                         self._full = False
                         await self._held.flush(out)
+                    elif hi - lo > PAUSE_EVERY:
+                        await out.pause()
             except Exception as e:
                 note_value(e, value)
                 note_value(e, key, "key")
@@ -215,8 +215,8 @@ class KeyedIntervalJoin(TwoInputOperator):
                     if sides & (side + 1):
                         self._forget(side, key, time)
                 gone += 1
-                if gone % _MANY == 0:
-                    await yield_now()
+                if gone % PAUSE_EVERY == 0:
+                    await out.pause()
             del expiry[time]
         return watermark
 

@@ -12,7 +12,7 @@ from streamline._core.declare import StateSpec
 from streamline._core.elements import MIN_TIMESTAMP, Batch
 from streamline._operators.calc import MakeFunction
 from streamline._operators.state_types import list_of, optional, tuple_of
-from streamline.abc import LookupReader, Operator, OperatorContext, Output, TwoInputOperator
+from streamline.abc import PAUSE_EVERY, LookupReader, Operator, OperatorContext, Output, TwoInputOperator
 
 __all__ = ("LookupJoin", "TemporalJoin")
 
@@ -67,8 +67,10 @@ class TemporalJoin(TwoInputOperator):
         self._due: list[tuple[int, int, Any]] = []
         self._timers: dict[Any, int] = {}
         self._order = 0
-        for key, rows in self._left.data.items():
-            self._arm(min(time for time, _ in rows), key)
+        for n, key in enumerate(list(self._left.data)):
+            if n % PAUSE_EVERY == 0:
+                await ctx.pause()
+            self._arm(min(time for time, _ in self._left.data[key]), key)
 
     def _arm(self, time: int, key: Any) -> None:
         known = self._timers.get(key)
@@ -104,25 +106,31 @@ class TemporalJoin(TwoInputOperator):
 
     async def on_watermark(self, watermark: int, out: Output) -> int | None:
         self._watermark = watermark
-        due = self._due
+        due, looks = self._due, 0
         result: list[Any] = []
         while due and due[0][0] <= watermark:
+            looks += 1
+            if looks % PAUSE_EVERY == 0:
+                await out.pause()
             time, _, key = heapq.heappop(due)
             if self._timers.get(key) != time:
                 continue
             del self._timers[key]
-            self._join(key, watermark, result)
-            if len(result) >= _LIMIT:
-                await out.send(Batch(result))
-                result = []
+            result = await self._join(key, watermark, result, out)
         await out.send(Batch(result))
         return watermark
 
-    def _join(self, key: Any, watermark: int, result: list[Any]) -> None:
+    async def _join(self, key: Any, watermark: int, result: list[Any], out: Output) -> list[Any]:
+        """Join the rows of a key that the watermark has passed; gives the results that were not sent yet."""
         rows = self._left.data.get(key) or []
         versions = self._right.data.get(key) or []
         waiting: list[Any] = []
-        for time, row in rows:
+        for n, (time, row) in enumerate(rows, 1):
+            if n % PAUSE_EVERY == 0:
+                await out.pause()
+            if len(result) >= _LIMIT:
+                await out.send(Batch(result))
+                result = []
             if time > watermark:
                 waiting.append((time, row))
                 continue
@@ -142,6 +150,7 @@ class TemporalJoin(TwoInputOperator):
         if valid > 0:
             del versions[:valid]
             self._right.data[key] = versions
+        return result
 
 
 def _time(version: tuple[int, Any]) -> int:

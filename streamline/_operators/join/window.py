@@ -13,7 +13,8 @@ from streamline.abc import OperatorContext, Output, TwoInputOperator
 
 __all__ = ("WindowJoin",)
 
-_LIMIT: Final = 1024
+#: Pairs that are sent at once, and rows that are looked at in one go.
+_LIMIT: Final = 256
 
 
 @final
@@ -40,7 +41,7 @@ class WindowJoin(TwoInputOperator):
         """
         Args:
             assign: give `assign(batch, windows, watermark, opened) -> late` for each side.
-            join: gives `join(left, right, limit)`, which yields batches.
+            join: gives `join(left, right, limit)`, which yields batches, some of them empty.
             specs: of the rows of a key, for each side.
             instant: epoch ms of a window's end, where ends are local times.
         """
@@ -87,6 +88,7 @@ class WindowJoin(TwoInputOperator):
                 continue  # both sides had opened it
             for batch in self._join(left or {}, right or {}, _LIMIT):
                 await out.send(batch)
+                await out.pause()  # for those that are empty
         return watermark
 
     async def on_barrier(self, barrier: Barrier, out: Output) -> None:

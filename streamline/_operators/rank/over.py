@@ -12,7 +12,7 @@ from streamline._core.declare import StateSpec
 from streamline._core.elements import MIN_TIMESTAMP, Barrier, Batch
 from streamline._operators.calc import MakeFunction
 from streamline._operators.state_types import dict_of, list_of
-from streamline.abc import Operator, OperatorContext, Output
+from streamline.abc import PAUSE_EVERY, Operator, OperatorContext, Output
 
 __all__ = ("OrderedOver", "OverByArrival", "OverByTime")
 
@@ -55,8 +55,10 @@ class OverByTime(Operator):
         self._watermark = min(self._marks, default=MIN_TIMESTAMP)
         self._due: list[tuple[int, int, Any]] = []
         self._order = 0
-        for key, times in self._waiting.data.items():
-            for time in times:
+        for n, key in enumerate(list(self._waiting.data)):
+            if n % PAUSE_EVERY == 0:
+                await ctx.pause()
+            for time in self._waiting.data[key]:
                 self._arm(time, key)
 
     def _arm(self, time: int, key: Any) -> None:
@@ -89,10 +91,14 @@ class OverByTime(Operator):
 
     async def on_watermark(self, watermark: int, out: Output) -> int | None:
         self._watermark = watermark
-        due = self._due
+        due, looks = self._due, 0
         result: list[Any] = []
         waiting, frames = self._waiting.data, self._frames.data
         while due and due[0][0] <= watermark:
+            looks += 1
+            if looks % PAUSE_EVERY == 0:
+                await out.pause()
+                waiting, frames = self._waiting.data, self._frames.data
             time, _, key = heapq.heappop(due)
             times = waiting[key]
             rows = times.pop(time)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, Final, final
 
 from streamline._core.declare import StateSpec
 from streamline._core.elements import MIN_TIMESTAMP, Barrier, Batch
 from streamline._operators.calc import MakeFunction
-from streamline.abc import Operator, OperatorContext, Output
+from streamline.abc import PAUSE_EVERY, Operator, OperatorContext, Output
 
 __all__ = ("FirstByTime", "TemporalSort")
+
+#: Rows that are sent at once.
+_LIMIT: Final = 1024
 
 
 @final
@@ -62,18 +65,22 @@ class TemporalSort(Operator):
             self._dropped.inc(late)
 
     async def on_watermark(self, watermark: int, out: Output) -> int | None:
-        times, data = self._times, self._rows.data
+        times, data, looks = self._times, self._rows.data, 0
         rows: list[Any] = []
         while times and times[0] <= watermark:
+            looks += 1
+            if looks % PAUSE_EVERY == 0:
+                await out.pause()
+                data = self._rows.data
             self._sent = heapq.heappop(times)
             some = data.pop(self._sent)[()]
             if self._sort is not None:
                 some = list(some)
                 self._sort(some)
             rows += some
-            if len(rows) >= 1024:
-                await out.send(Batch(rows))
-                rows, data = [], self._rows.data
+            while len(rows) >= _LIMIT:
+                await out.send(Batch(rows[:_LIMIT]))
+                rows, data = rows[_LIMIT:], self._rows.data
         await out.send(Batch(rows))
         return watermark
 
@@ -108,7 +115,10 @@ class FirstByTime(Operator):
         self._watermark = MIN_TIMESTAMP
         self._due: list[tuple[int, int, Any]] = []
         self._order = 0
-        for key, (time, row) in self._first.data.items():
+        for n, key in enumerate(list(self._first.data)):
+            if n % PAUSE_EVERY == 0:
+                await ctx.pause()
+            time, row = self._first.data[key]
             if row is not None:
                 self._arm(time, key)
 
@@ -132,14 +142,18 @@ class FirstByTime(Operator):
     async def on_watermark(self, watermark: int, out: Output) -> int | None:
         self._watermark = watermark
         rows: list[Any] = []
-        due, data = self._due, self._first.data
+        due, data, looks = self._due, self._first.data, 0
         while due and due[0][0] <= watermark:
+            looks += 1
+            if looks % PAUSE_EVERY == 0:
+                await out.pause()
+                data = self._first.data
             time, _, key = heapq.heappop(due)
             found = data.get(key)
             if found is not None and found[1] is not None and found[0] == time:
                 rows.append(found[1])
                 data[key] = (time, None)
-                if len(rows) >= 1024:
+                if len(rows) >= _LIMIT:
                     await out.send(Batch(rows))
                     rows, data = [], self._first.data
         await out.send(Batch(rows))

@@ -19,7 +19,18 @@ from streamline._operators.window.assign import timestamp_of
 from streamline._operators.window.call import WindowCall
 from streamline._operators.window.incremental import Incremental
 from streamline._operators.window.types import TimeWindow
-from streamline.abc import Barrier, Batch, Counter, KeyedStore, Operator, OperatorContext, Output, StateSpec, StateTable
+from streamline.abc import (
+    PAUSE_EVERY,
+    Barrier,
+    Batch,
+    Counter,
+    KeyedStore,
+    Operator,
+    OperatorContext,
+    Output,
+    StateSpec,
+    StateTable,
+)
 
 __all__ = ("AlignedWindows",)
 
@@ -197,6 +208,7 @@ class AlignedWindows(Operator):
                     elements = (accumulator if result is None else result(accumulator),)
                 await self._call.fire(key, window, elements, end - 1, self._held, out)
                 self._call.clear(window)
+                await out.pause()
             await self._held.flush(out)
         else:
             keys = list(accumulators)
@@ -204,7 +216,11 @@ class AlignedWindows(Operator):
             for start in range(0, len(keys), _RUN):
                 # Taken out as they are sent, so that no large table has to be freed in one go.
                 run = [pop(key) for key in keys[start : start + _RUN]]
-                await out.send(Batch(run if result is None else list(map(result, run)), [end - 1] * len(run)))
+                if result is not None:
+                    for i in range(0, len(run), PAUSE_EVERY):
+                        run[i : i + PAUSE_EVERY] = map(result, run[i : i + PAUSE_EVERY])
+                        await out.pause()
+                await out.send(Batch(run, [end - 1] * len(run)))
         del self._table.data[end]
 
     async def on_barrier(self, barrier: Barrier, out: Output) -> None:

@@ -2,6 +2,9 @@
 
 State is the open sessions of every key, in order of time. When they end is kept in a heap beside the state; a session
 that has grown is looked at again when the end it had at first is due. So a record costs no timer.
+
+The sessions of a key are one flat tuple. Tuples of plain values are nothing to CPython's garbage collector once it has
+seen them, so keys that come and go by the thousand do not make it look at the whole heap again and again.
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, final
+from typing import Any, Final, TypeAlias, final
 
 from streamline._core.copying import copy_value
 from streamline._core.failure import note_position, note_value
@@ -19,7 +22,18 @@ from streamline._operators.window.assign import timestamp_of
 from streamline._operators.window.call import WindowCall
 from streamline._operators.window.incremental import Incremental
 from streamline._operators.window.types import TimeWindow
-from streamline.abc import Barrier, Batch, Counter, KeyedStore, Operator, OperatorContext, Output, StateSpec, StateTable
+from streamline.abc import (
+    PAUSE_EVERY,
+    Barrier,
+    Batch,
+    Counter,
+    KeyedStore,
+    Operator,
+    OperatorContext,
+    Output,
+    StateSpec,
+    StateTable,
+)
 
 __all__ = ("SessionWindows",)
 
@@ -28,6 +42,23 @@ _START: Final = 0
 _END: Final = 1
 _ACCUMULATOR: Final = 2
 _DUE: Final = 3
+_FIELDS: Final = 4
+
+Session: TypeAlias = tuple[int, int, Any, int]
+
+
+def _apart(sessions: tuple[Any, ...]) -> list[Session]:
+    """The sessions of a key, one by one."""
+    return [sessions[i : i + _FIELDS] for i in range(0, len(sessions), _FIELDS)]
+
+
+def _start(session: Session) -> int:
+    return session[_START]
+
+
+def _together(sessions: Iterable[Session]) -> tuple[Any, ...]:
+    """The sessions of a key, as they are kept."""
+    return tuple(itertools.chain.from_iterable(sessions))
 
 
 @final
@@ -66,22 +97,17 @@ class SessionWindows(Operator):
 
     async def open(self, ctx: OperatorContext) -> None:
         self._store = ctx.store
-        data = self._table_data(ctx)
-        for key in list(data):
-            sessions = data[key]
-            for session in sessions:
-                session[_DUE] = session[_END]
-                self._heap.append((session[_END], next(self._sequence), key))
-            data[key] = sessions
-        heapq.heapify(self._heap)
+        self._table = ctx.store.table("sessions", self.state["sessions"])
+        data = self._table.data
+        for n, key in enumerate(list(data)):
+            if n % PAUSE_EVERY == 0:
+                await ctx.pause()
+            for session in _apart(data[key]):
+                heapq.heappush(self._heap, (session[_DUE], next(self._sequence), key))
         self._dropped = ctx.metrics.counter("numLateRecordsDropped")
         await self._incremental.life.open(ctx, True)
         if self._call is not None:
             await self._call.open(ctx, self._sides, True)
-
-    def _table_data(self, ctx: OperatorContext) -> Any:
-        self._table = ctx.store.table("sessions", self.state["sessions"])
-        return self._table.data
 
     # -- records -------------------------------------------------------------------------------------------------
 
@@ -114,83 +140,90 @@ class SessionWindows(Operator):
             end = time + (fixed or gap(value))  # type: ignore[operator]
             sessions = data.get(key)
             if sessions is not None:
-                last = sessions[-1]
-                if last[_START] <= time <= last[_END]:
-                    if end > last[_END]:
-                        last[_END] = end
-                    last[_ACCUMULATOR] = add(value, last[_ACCUMULATOR])
-                    data[key] = sessions
+                start, last, accumulator, due = sessions[-_FIELDS:]
+                if start <= time <= last:
+                    session = (start, end if end > last else last, add(value, accumulator), due)
+                    data[key] = session if len(sessions) == _FIELDS else sessions[:-_FIELDS] + session
                     continue
-                if time < last[_START]:
-                    if self._insert(key, sessions, time, end, value, watermark):
-                        data[key] = sessions
-                    else:
+                if time < start:
+                    changed = self._insert(key, sessions, time, end, value, watermark)
+                    if changed is None:
                         late.append(i)
+                    else:
+                        data[key] = changed
                     continue
             if end - 1 <= watermark:
                 late.append(i)
                 continue
-            session = [time, end, value if create is None else add(value, create()), end]
+            session = (time, end, value if create is None else add(value, create()), end)
+            data[key] = session if sessions is None else sessions + session
             heapq.heappush(self._heap, (end, next(self._sequence), key))
-            if sessions is None:
-                data[key] = [session]
-            else:
-                sessions.append(session)
-                data[key] = sessions
         return late
 
-    def _insert(self, key: Any, sessions: list[list[Any]], time: int, end: int, value: Any, watermark: int) -> bool:
-        """A record before the last session: it may begin one, or join several; False where it is late."""
+    def _insert(
+        self, key: Any, sessions: tuple[Any, ...], time: int, end: int, value: Any, watermark: int
+    ) -> tuple[Any, ...] | None:
+        """A record before the last session: it may begin one, or join several; gives what the key has then, None where
+        the record is late."""
         create, add, merge = self._incremental.create, self._incremental.add, self._incremental.merge
-        first = next(i for i, s in enumerate(sessions) if s[_END] >= time)
+        parts = _apart(sessions)
+        first = next(i for i, s in enumerate(parts) if s[_END] >= time)
         stop = first
-        while stop < len(sessions) and sessions[stop][_START] <= end:
+        while stop < len(parts) and parts[stop][_START] <= end:
             stop += 1
         if first == stop:
             if end - 1 <= watermark:
-                return False
-            sessions.insert(first, [time, end, value if create is None else add(value, create()), end])
+                return None
+            parts.insert(first, (time, end, value if create is None else add(value, create()), end))
             heapq.heappush(self._heap, (end, next(self._sequence), key))
-            return True
-        merged = sessions[first]
-        for other in sessions[first + 1 : stop]:
-            merged[_ACCUMULATOR] = merge(merged[_ACCUMULATOR], other[_ACCUMULATOR])
-            merged[_END] = max(merged[_END], other[_END])
-        merged[_START] = min(merged[_START], time)
-        merged[_END] = max(merged[_END], end)
-        merged[_ACCUMULATOR] = add(value, merged[_ACCUMULATOR])
-        del sessions[first + 1 : stop]
-        return True
+            return _together(parts)
+        start, last, accumulator, due = parts[first]
+        for other in parts[first + 1 : stop]:
+            accumulator = merge(accumulator, other[_ACCUMULATOR])
+            last = max(last, other[_END])
+        parts[first:stop] = [(min(start, time), max(last, end), add(value, accumulator), due)]
+        return _together(parts)
 
     # -- results -------------------------------------------------------------------------------------------------
 
     async def on_watermark(self, watermark: int, out: Output) -> int | None:
-        heap, data, result = self._heap, self._table.data, self._incremental.result
+        heap, table, held = self._heap, self._table, self._held
+        result, call = self._incremental.result, self._call
+        looks = 0
         while heap and heap[0][0] - 1 <= watermark:
+            looks += 1
+            if call is not None or looks % PAUSE_EVERY == 0:
+                await out.pause()
             due, _, key = heapq.heappop(heap)
+            data = table.data
             sessions = data.get(key, ())
-            session = next((s for s in sessions if s[_DUE] == due), None)
-            if session is None:  # it was merged into another one
+            session: Session | None = sessions
+            others: list[Session] = []
+            if len(sessions) != _FIELDS:
+                others = _apart(sessions)
+                session = next((s for s in others if s[_DUE] == due), None)
+                others = [s for s in others if s is not session]
+            if session is None or session[_DUE] != due:  # it was merged into another one
                 continue
-            if session[_END] != due:
-                session[_DUE] = session[_END]
-                data[key] = sessions
-                heapq.heappush(heap, (session[_END], next(self._sequence), key))
+            start, end, accumulator, _ = session
+            if end != due:
+                grown = (start, end, accumulator, end)
+                data[key] = _together(sorted((*others, grown), key=_start)) if others else grown
+                heapq.heappush(heap, (end, next(self._sequence), key))
                 continue
-            sessions.remove(session)
-            if sessions:
-                data[key] = sessions
+            if others:
+                data[key] = _together(others)
             else:
                 del data[key]
-            value = session[_ACCUMULATOR] if result is None else result(session[_ACCUMULATOR])
-            if self._call is not None:
+            value = accumulator if result is None else result(accumulator)
+            if call is not None:
                 self._store.key = key
-                window = TimeWindow(session[_START], due)
-                await self._call.fire(key, window, (value,), due - 1, self._held, out)
-                self._call.clear(window)
-            elif self._held.add((value,), due - 1):
-                await self._held.flush(out)
-        await self._held.flush(out)
+                window = TimeWindow(start, due)
+                await call.fire(key, window, (value,), due - 1, held, out)
+                call.clear(window)
+            elif held.add_one(value, due - 1):
+                await held.flush(out)
+        await held.flush(out)
         return watermark
 
     async def on_barrier(self, barrier: Barrier, out: Output) -> None:

@@ -317,10 +317,14 @@ def window_rank_loop(
     fire = Writer()
     with fire.block("def fire(end, window, limit):"):
         row = "top[i] + (i + 1,)" if number else "top[i]"
-        rows_source = f"{row} for top in window.values() for i in range({first - 1}, len(top))"
-        fire.line(f"out = [{rows_source}]")
-        with fire.block("for i in range(0, len(out), limit):"):
-            fire.line("yield Batch(out[i : i + limit])")
+        fire.line("out = []")
+        with fire.block("for n, key in enumerate(list(window)):"):
+            with fire.block("if len(out) >= limit or n % limit == 0:"):
+                fire.line("yield Batch(out)")
+                fire.line("out = []")
+            fire.line("top = window.pop(key)")
+            fire.line(f"out += [{row} for i in range({first - 1}, len(top))]")
+        fire.line("yield Batch(out)")
     namespace = reader.finish()
     namespace["Batch"] = Batch
     namespace["instant"] = instant_of

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
-from itertools import islice
 from typing import Any
 
 from streamline._core.elements import Batch
@@ -310,12 +309,14 @@ def _fire(
         with w.block("if len(window) <= limit:"):
             w.line(f"yield Batch([{row} for key, {unpack} in window.items(){test}])")
         with w.block("else:"):
-            w.line("items = iter(window.items())")
-            with w.block("while some := list(islice(items, limit)):"):
-                w.line(f"yield Batch([{row} for key, {unpack} in some{test}])")
+            # Taken out as they are sent: others run meanwhile, one of whom may put a snapshot's overlay in order, so no
+            # iterator is kept; and no large table has to be freed in one go.
+            w.line("keys, pop = list(window), window.pop")
+            with w.block("for first in range(0, len(keys), limit):"):
+                w.line("some = keys[first : first + limit]")
+                w.line(f"yield Batch([{row} for key, {unpack} in zip(some, map(pop, some)){test}])")
     namespace = dict(reader.namespace)
     namespace["Batch"] = Batch
-    namespace["islice"] = islice
     if shift is not None:
         namespace["instant"] = shift.instant
     return Generated("fire", w.text(), namespace)

@@ -66,7 +66,9 @@ def window_join(
     condition: Expr | None,
     context: EvalContext,
 ) -> Generated:
-    """`join(left, right, limit)`: batches of the pairs of a window, from `{key: rows}` of each side.
+    """`join(left, right, limit)`: batches of the pairs of a window, from `{key: rows}` of each side, which are used up.
+
+    An empty batch comes where much was looked at and nothing found.
 
     `null_safe` says for each part of the key whether NULLs are equal; else a key with a NULL there has no matches.
     """
@@ -82,19 +84,32 @@ def window_join(
     where = f" if {test}" if test else ""
     w = Writer()
     with w.block("def join(left, right, limit):"):
-        w.line("out = []")
+        w.line("looks, out = 0, []")
         w.line("add = out.append")
-        if kind in ("RIGHT", "FULL"):
-            w.line("matched = set()")
-        with w.block("for key, rows in left.items():"):
-            w.line(f"others = {f'() if {nulls} else ' if nulls else ''}right.get(key, ())")
+        outer = kind in ("RIGHT", "FULL")
+        with w.block("for key in list(left):"):
+            w.line("rows = left.pop(key)")
+            w.line(f"others = {f'() if {nulls} else ' if nulls else ''}right.{'get' if outer else 'pop'}(key, ())")
+            if outer:
+                w.line("matched = set()")
             with w.block("for a in rows:"):
                 _of_left(w, kind, where)
-        if kind in ("RIGHT", "FULL"):
-            w.line("rest = [b for rows in right.values() for b in rows if id(b) not in matched]")
-            w.line("out += [LEFT_NULLS + b for b in rest]")
-        with w.block("for i in range(0, len(out), limit):"):
-            w.line("yield Batch(out[i : i + limit])")
+                w.line("looks += 1 + len(others)")
+                with w.block("if len(out) >= limit or looks >= limit:"):
+                    w.line("yield Batch(out)")
+                    w.line("looks, out = 0, []")
+                    w.line("add = out.append")
+            if outer:
+                with w.block("if others:"):
+                    w.line("out += [LEFT_NULLS + b for b in others if id(b) not in matched]")
+                    w.line("del right[key]")
+        if outer:
+            with w.block("for key in list(right):"):
+                w.line("out += [LEFT_NULLS + b for b in right.pop(key)]")
+                with w.block("if len(out) >= limit:"):
+                    w.line("yield Batch(out)")
+                    w.line("out = []")
+        w.line("yield Batch(out)")
     namespace = reader.finish()
     namespace["Batch"] = Batch
     namespace["LEFT_NULLS"] = (None,) * widths[0]
