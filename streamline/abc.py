@@ -443,7 +443,15 @@ class Source(ABC, Generic[T]):
 
     @abstractmethod
     async def discover(self) -> Sequence[Split]:
-        """All splits there are now; called in the job's loop before it starts, and each discovery interval."""
+        """All splits there are now; called in the job's loop before it starts."""
+
+    async def discover_again(self) -> Sequence[Split]:
+        """All splits there are now, for a job that runs: called each discovery interval.
+
+        What is raised here fails the job. A system that is out of reach for a while is better said in the log, with
+        nothing given: readers wait for it too.
+        """
+        return await self.discover()
 
     #: Milliseconds between two looks for new splits; None: only at the start.
     discovery_interval: int | None = None

@@ -221,7 +221,7 @@ class Attempt:
         readers = [task for task in self.sources if task.node_id == node.id]
         while True:
             await sleep(self.clock, source.discovery_interval)
-            for split in await source.discover():
+            for split in await source.discover_again():
                 if split.id not in ids:
                     readers[len(ids) % len(readers)].add_splits([(split, None)])
                     ids.add(split.id)

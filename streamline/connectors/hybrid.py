@@ -112,7 +112,8 @@ class HybridSource(Source[T], Generic[T]):
         i = self._progress.stage
         if i in self._progress.discovered and (i < self.last or self.stage(i).discovery_interval is None):
             return []
-        found = await self.stage(i).discover()
+        again = i in self._progress.discovered
+        found = await (self.stage(i).discover_again() if again else self.stage(i).discover())
         self._progress.note_discovered(i)
         return [Split(f"{i}:{split.id}", [i, split.id, split.payload]) for split in found]
 

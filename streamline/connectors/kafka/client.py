@@ -14,6 +14,7 @@ import anyio
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
 
+from streamline.connectors.kafka.client_logs import clients_of
 from streamline.connectors.kafka.errors import KafkaConnectionError, KafkaException, explained, not_connected
 from streamline.connectors.kafka.properties import consumer_arguments, producer_arguments
 
@@ -21,6 +22,8 @@ __all__ = ("KafkaTopicPartition", "new_admin", "new_consumer", "partitions_of", 
 
 _log = logging.getLogger("streamline.kafka")
 
+#: Seconds that a client gets to start: for a transactional id it asks on and on.
+START_SECONDS: Final = 60.0
 #: Seconds that a client gets to stop in order before its connections are dropped.
 STOP_SECONDS: Final = 5.0
 #: A long poll also holds up other requests on its connection, and a reader whose partition is again wanted:
@@ -52,7 +55,8 @@ async def start(client: Any, bootstrap: str) -> None:
         KafkaException: the broker refuses, e.g. the credentials.
     """
     try:
-        await client.start()
+        with clients_of(bootstrap), anyio.fail_after(START_SECONDS):
+            await client.start()
     except BaseException as e:
         await stop(client)
         if isinstance(e, (kafka_errors.KafkaConnectionError, kafka_errors.KafkaTimeoutError, OSError)):
@@ -70,9 +74,10 @@ async def stop(client: Any, seconds: float = STOP_SECONDS) -> bool:
     """
     if await _within(seconds, getattr(client, "stop", None) or client.close):
         return True
-    coordination = getattr(getattr(client, "_coordinator", None), "_coordination_task", None)
-    if coordination is not None:
-        coordination.cancel()
+    coordinator = getattr(client, "_coordinator", None)
+    for task in (getattr(coordinator, name, None) for name in ("_coordination_task", "_commit_refresh_task")):
+        if task is not None:
+            task.cancel()
     for name in ("_coordinator", "_fetcher", "_sender"):
         part = getattr(client, name, None)
         if part is not None:
@@ -131,7 +136,8 @@ async def partitions_of(
     bootstrap = str(properties.get("bootstrap.servers", ""))
     await start(admin, bootstrap)
     try:
-        described = await admin.describe_topics(None if topics is None else list(topics))
+        with clients_of(bootstrap):
+            described = await admin.describe_topics(None if topics is None else list(topics))
     except kafka_errors.KafkaError as e:
         raise explained(e, "looking for topics") from e
     finally:
@@ -169,4 +175,5 @@ def _no_topic(name: str, code: int, bootstrap: str) -> KafkaException:
             f"there is no topic {name!r} at {bootstrap}. Create it, or check the name (topic names are case-sensitive)"
         )
     error = kafka_errors.for_code(code)
-    return KafkaException(f"topic {name!r} at {bootstrap} cannot be described: {error.__name__}: {error.description}")
+    kind = KafkaConnectionError if error.retriable else KafkaException
+    return kind(f"topic {name!r} at {bootstrap} cannot be described: {error.__name__}: {error.description}")

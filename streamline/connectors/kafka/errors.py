@@ -65,9 +65,9 @@ def explained(error: Exception, doing: str) -> Exception:
             return KafkaException(
                 f"{doing}: 'transaction.timeout.ms' is longer than the broker allows (its transaction.max.timeout.ms)"
             )
-        case kafka_errors.KafkaTimeoutError() | TimeoutError():
+        case kafka_errors.KafkaTimeoutError() | kafka_errors.RequestTimedOutError() | TimeoutError():
             return KafkaConnectionError(f"{doing}: the broker did not answer in time ({error or 'no more is known'})")
-        case kafka_errors.KafkaConnectionError() | kafka_errors.NodeNotReadyError():
+        case kafka_errors.KafkaConnectionError() | kafka_errors.NodeNotReadyError() | kafka_errors.StaleMetadata():
             return KafkaConnectionError(f"{doing}: the connection to the broker is lost ({error})")
         case kafka_errors.KafkaError():
             return KafkaException(f"{doing}: {type(error).__name__}: {error}")

@@ -21,6 +21,7 @@ from aiokafka.structs import ConsumerRecord, OffsetAndMetadata, TopicPartition
 from streamline._core.time import sleep, yield_now
 from streamline.abc import SourceContext, SourceReader, Split, SplitBatch
 from streamline.connectors.kafka.client import FETCH_WAIT_MS, new_consumer, start, stop
+from streamline.connectors.kafka.client_logs import clients_of
 from streamline.connectors.kafka.decoding import Decoded, RecordDecoder, SkipCounts
 from streamline.connectors.kafka.errors import KafkaException, KafkaOffsetLostError, explained
 from streamline.connectors.kafka.offsets import KafkaOffsetsInitializer
@@ -417,7 +418,8 @@ class KafkaReader(SourceReader[Any]):
 
     async def _send_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         try:
-            await self._client().commit(offsets)
+            with clients_of(self._settings.bootstrap):
+                await self._client().commit(offsets)
         except kafka_errors.KafkaError as e:
             self._commits[1].inc()
             _log.warning("offsets of group %r could not be committed: %r", self._settings.group, e)
@@ -447,7 +449,7 @@ class KafkaReader(SourceReader[Any]):
         with anyio.move_on_after(self._settings.close_seconds / 2):
             await self._commit_now()
         self._commit_due.set()
-        await stop(consumer, self._settings.close_seconds)
+        await stop(consumer, self._settings.close_seconds / 2)
         if self._committing is not None and not self._committing.done():
             await asyncio.wait({self._committing}, timeout=1.0)
             self._committing.cancel()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Generic, TypeVar, get_args
@@ -16,7 +17,7 @@ from streamline.connectors.formats.base import DeserializationSchema
 from streamline.connectors.formats.json import JsonDeserializationSchema
 from streamline.connectors.kafka.client import KafkaTopicPartition, partitions_of
 from streamline.connectors.kafka.decoding import FullDecoder, RecordDecoder, ValueDecoder
-from streamline.connectors.kafka.errors import KafkaException
+from streamline.connectors.kafka.errors import KafkaConnectionError, KafkaException
 from streamline.connectors.kafka.offsets import KafkaOffsetsInitializer
 from streamline.connectors.kafka.properties import consumer_arguments, number_property, truth
 from streamline.connectors.kafka.reader import KafkaReader
@@ -24,6 +25,8 @@ from streamline.connectors.kafka.settings import OnOffsetLost, ReaderSettings
 from streamline.errors import ValidationException
 
 __all__ = ("KafkaSource",)
+
+_log = logging.getLogger("streamline.kafka")
 
 T = TypeVar("T")
 
@@ -121,6 +124,7 @@ class KafkaSource(Source[T], Generic[T]):
         )
         fixed = self.bounded or self._partitions is not None or interval <= 0
         self.discovery_interval = None if fixed else interval
+        self._out_of_reach = False
 
     @staticmethod
     def builder() -> Builder[KafkaSource[Any]]:
@@ -143,6 +147,20 @@ class KafkaSource(Source[T], Generic[T]):
         elif self._pattern is not None and not found and self.discovery_interval is None:
             raise KafkaException(f"no topic at {self._settings.bootstrap} matches {self._pattern.pattern!r}")
         return [Split(f"{p.topic}-{p.partition}", [p.topic, p.partition]) for p in found]
+
+    async def discover_again(self) -> Sequence[Split]:
+        """The partitions there are now, or nothing where no broker answers: the readers go on when it does, and so
+        does this. What the broker refuses is raised.
+        """
+        try:
+            found = await self.discover()
+        except KafkaConnectionError as e:
+            level = logging.DEBUG if self._out_of_reach else logging.WARNING  # once in a row
+            _log.log(level, "looking for new partitions: %s The next look is in %s ms", e, self.discovery_interval)
+            self._out_of_reach = True
+            return ()
+        self._out_of_reach = False
+        return found
 
     def reader(self) -> SourceReader[T]:
         return KafkaReader(self._settings, self._decoder)

@@ -19,6 +19,7 @@ from aiokafka import AIOKafkaProducer
 
 from streamline.abc import SinkContext
 from streamline.connectors.kafka.client import new_admin, start, stop
+from streamline.connectors.kafka.client_logs import clients_of
 from streamline.connectors.kafka.encoding import RecordEncoder
 from streamline.connectors.kafka.errors import KafkaException, explained
 from streamline.connectors.kafka.transaction_requests import open_ids
@@ -112,7 +113,8 @@ class TransactionalWriter(KafkaWriter):
         admin = new_admin(self._properties)
         await start(admin, self._bootstrap)
         try:
-            ids = await open_ids(admin._client)
+            with clients_of(self._bootstrap):
+                ids = await open_ids(admin._client)
         except KafkaException as e:
             _log.warning("transactions that earlier runs have left open may hold readers up until their timeout: %s", e)
             return set()

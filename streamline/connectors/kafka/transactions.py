@@ -16,7 +16,8 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.structs import TopicPartition
 
 from streamline.connectors.kafka.client import start, stop
-from streamline.connectors.kafka.errors import KafkaConnectionError, explained
+from streamline.connectors.kafka.client_logs import clients_of
+from streamline.connectors.kafka.errors import explained
 from streamline.connectors.kafka.transaction_requests import REQUEST_SECONDS, TransactionState, describe
 
 __all__ = ("How", "Prepared", "abort_open", "finish", "how_it_stands", "new_epoch_of")
@@ -69,24 +70,29 @@ async def finish(make: Any, prepared: Prepared, bootstrap: str) -> How:
     producer._txn_manager.set_pid_and_epoch(prepared.producer_id, prepared.epoch)
     await start(producer, bootstrap)
     try:
-        how = how_it_stands(await describe(producer.client, prepared.id), prepared)
-        if how != "open":
-            return how
-        try:
-            with anyio.fail_after(REQUEST_SECONDS):
-                await producer.begin_transaction()
-                # The end is only sent for a transaction with a partition; any one of it will do.
-                producer._txn_manager._txn_partitions.add(TopicPartition(prepared.topic, prepared.partition))
-                await producer.commit_transaction()
-            return "committed"
-        except kafka_errors.ProducerFenced:
-            # Between question and commit: its timeout, or a run that still lived has committed it and gone on.
-            how = how_it_stands(await describe(producer.client, prepared.id), prepared)
-            return "lost" if how == "open" else how
+        with clients_of(bootstrap):
+            return await _finish(producer, prepared)
     except (kafka_errors.KafkaError, TimeoutError) as e:
         raise explained(e, f"committing transaction {prepared.id!r} at {bootstrap}") from e
     finally:
         await stop(producer)
+
+
+async def _finish(producer: AIOKafkaProducer, prepared: Prepared) -> How:
+    how = how_it_stands(await describe(producer.client, prepared.id), prepared)
+    if how != "open":
+        return how
+    try:
+        with anyio.fail_after(REQUEST_SECONDS):
+            await producer.begin_transaction()
+            # The end is only sent for a transaction with a partition; any one of it will do.
+            producer._txn_manager._txn_partitions.add(TopicPartition(prepared.topic, prepared.partition))
+            await producer.commit_transaction()
+        return "committed"
+    except kafka_errors.ProducerFenced:
+        # Between question and commit: its timeout, or a run that still lived has committed it and gone on.
+        how = how_it_stands(await describe(producer.client, prepared.id), prepared)
+        return "lost" if how == "open" else how
 
 
 def how_it_stands(found: TransactionState | None, prepared: Prepared) -> How:
@@ -118,10 +124,5 @@ async def abort_open(make: Any, id_: str, bootstrap: str) -> None:
         KafkaConnectionError: no broker answers.
     """
     producer: AIOKafkaProducer = make(id_)
-    try:
-        with anyio.fail_after(REQUEST_SECONDS):
-            await start(producer, bootstrap)
-    except TimeoutError as e:
-        raise KafkaConnectionError(f"aborting transaction {id_!r} at {bootstrap}: no answer") from e
-    finally:
-        await stop(producer)
+    await start(producer, bootstrap)
+    await stop(producer)
