@@ -28,6 +28,11 @@ async def committed(kafka: KafkaKit, topic: str) -> Counter[bytes | None]:
     return Counter(await kafka.values(topic, committed_only=True))
 
 
+def gone(checkpoints: Path) -> bool:
+    """Whether the job has swept up behind itself: it has finished."""
+    return not list(checkpoints.glob("*/chk-*"))
+
+
 async def series(kafka: KafkaKit, checkpoints: Path, chance: random.Random, rounds: int) -> int:
     """Kill the program again and again until it gets to its end, or so many rounds are over; gives their number."""
     source, sink = await kafka.create_topic(PARTITIONS), await kafka.create_topic(PARTITIONS)
@@ -50,7 +55,7 @@ async def series(kafka: KafkaKit, checkpoints: Path, chance: random.Random, roun
         said = await to_thread.run_sync(run_until, settings, seconds, "tests.connectors.kafka.killed")
         found = await committed(kafka, sink)
         assert not found - expected, f"round {done}, {settings}: {different(found, expected)}"
-        if "done" in said or (found == expected and not list(checkpoints.glob("*/chk-*"))):
+        if "done" in said or (found == expected and gone(checkpoints)):
             break  # (killed when it had finished, and before it could say so)
         assert not last
     with anyio.move_on_after(10):  # the markers of the last commit may come a little later

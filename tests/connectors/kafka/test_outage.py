@@ -1,4 +1,4 @@
-"""A broker that goes away, comes back, or never answers: jobs that run go on, nobody waits for ever, logs stay short."""
+"""A broker that goes away, comes back, or never answers: jobs go on, nobody waits for ever, logs stay short."""
 
 from __future__ import annotations
 
