@@ -105,8 +105,8 @@ def series(folder: Path, chance: random.Random, rounds: int, **more: Any) -> int
         said = run_until(settings, None if last else chance.uniform(0.0, 0.3 + 0.02 * done))
         found = committed(folder / "out")
         assert not found - expected, f"round {done}, {settings}: {different(found, expected)}"
-        if "done" in said or (found == expected and not list(folder.glob("checkpoints/*/chk-*"))):
-            break  # (killed when it had finished, and before it could say so)
+        if "done" in said or (found == expected and not list(folder.glob("checkpoints/*/chk-*/MANIFEST"))):
+            break  # (killed when it had finished: its checkpoints are let go of, and another start would begin anew)
         assert not last
     assert found == expected, f"after {done} rounds: {different(found, expected)}"
     return done
