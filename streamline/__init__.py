@@ -19,6 +19,7 @@ from streamline._runtime.execute import JobHealth as JobHealth
 from streamline._runtime.execute import JobStatus as JobStatus
 from streamline.errors import CheckpointException as CheckpointException
 from streamline.errors import SqlParserException as SqlParserException
+from streamline.errors import StateEncodingException as StateEncodingException
 from streamline.errors import StateMigrationException as StateMigrationException
 from streamline.errors import StreamlineError as StreamlineError
 from streamline.errors import TableException as TableException
@@ -68,6 +69,7 @@ __all__ = (
     "RowKind",
     "RuntimeExecutionMode",
     "SqlParserException",
+    "StateEncodingException",
     "StateMigrationException",
     "StreamExecutionEnvironment",
     "StreamlineError",

@@ -321,6 +321,14 @@ class Operator:
     async def close(self) -> None:
         """Called once, also after a failure or cancellation: release what `open` took."""
 
+    async def settle(self, commit: int, keep: int) -> None:
+        """Called after `close`, where the job has ended or begins anew, to end what was prepared for checkpoints.
+
+        Args:
+            commit: up to this checkpoint it is committed: that was complete, and nobody can go on from it any more.
+            keep: later ones up to this are left to whoever restores one. What comes after both is thrown away.
+        """
+
 
 class TwoInputOperator(Operator):
     """Logic on two inputs that differ in meaning. Watermarks, barriers and the end are merged before it sees them."""

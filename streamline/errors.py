@@ -5,6 +5,7 @@ from __future__ import annotations
 __all__ = (
     "CheckpointException",
     "SqlParserException",
+    "StateEncodingException",
     "StateMigrationException",
     "StreamlineError",
     "TableException",
@@ -45,3 +46,8 @@ class CheckpointException(StreamlineError):
 
 class StateMigrationException(CheckpointException):
     """What a checkpoint holds does not fit the program that goes on from it. No restart helps: the job fails now."""
+
+
+class StateEncodingException(ValidationException):
+    """A value in state, or in a position of a source, is of a type that cannot be kept. No restart helps: the same
+    records would bring it back."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from copy import copy
 from typing import Any, Final, final
+
+from anyio import create_task_group
 
 from streamline._core.failure import note_position, note_value, stopped
 from streamline._core.time import Clock
@@ -163,11 +166,20 @@ class _WriterContext:
         self.clock: Clock = ctx.clock
         self.metrics: MetricGroup = ctx.metrics
         self.checkpointing = checkpointing
-        self.spawn = ctx.spawn
-        self._ctx = ctx
+        self.spawn: Callable[[Callable[[], Awaitable[None]], str], None] = ctx.spawn
+        self._ctx: OperatorContext | None = ctx
+
+    def afterwards(self, start: Callable[..., Any]) -> _WriterContext:
+        """The same for a writer that only ends what another one has prepared; `start` runs background work."""
+        after = copy(self)
+        after.spawn = lambda function, name: start(function, name=name)
+        after._ctx = None
+        return after
 
     def schedule(self, when: int, callback: Callable[[], Awaitable[None]]) -> None:
-        """Between batches, in the sink's task."""
+        """Between batches, in the sink's task; never, where there are none to come."""
+        if self._ctx is None:
+            return
 
         async def run(when: int, out: Output) -> None:
             await callback()
@@ -190,6 +202,7 @@ class WriterSink(Operator):
     _WRITER: Final = StateSpec(list[Any])
 
     def __init__(self, sink: Sink[Any]) -> None:
+        self._sink = sink
         self._writer: SinkWriter[Any] = sink.writer()
         self._two_phase = sink.two_phase
         self._pending: dict[int, list[Any]] = {}
@@ -206,7 +219,8 @@ class WriterSink(Operator):
         self._committables = ctx.operator_store.union_state("committables", self._COMMITTABLES)
         self._writer_state = ctx.operator_store.union_state("writer", self._WRITER)
         self._opened = True
-        await self._writer.open(_WriterContext(ctx, self._checkpointing))
+        self._context = _WriterContext(ctx, self._checkpointing)
+        await self._writer.open(self._context)
         if ctx.restored:
             await self._writer.recover(
                 [c for s, _, c in self._committables if s % width == me],
@@ -238,9 +252,36 @@ class WriterSink(Operator):
     async def on_end(self, out: Output) -> None:
         await self._writer.flush(end_of_input=True)
         if self._two_phase and not self._checkpointing:
+            for n in sorted(self._pending):  # of savepoints
+                await self._writer.commit(self._pending.pop(n))
             await self._writer.commit(list(await self._writer.prepare_commit(0)))
 
     async def close(self) -> None:
         if self._opened:
             self._opened = False
             await self._writer.close()
+
+    async def settle(self, commit: int, keep: int) -> None:
+        decided = [c for n in sorted(self._pending) if n <= commit for c in self._pending[n]]
+        orphaned = [c for n in sorted(self._pending) if n > max(commit, keep) for c in self._pending[n]]
+        self._pending.clear()
+        if not decided and not orphaned:
+            return
+        # The writer that prepared them is closed. Committables are plain data, so another one can end them, as it could
+        # after a restart.
+        writer = self._sink.writer()
+        errors: list[Exception] = []
+        async with create_task_group() as group:
+            try:
+                await writer.open(self._context.afterwards(group.start_soon))
+                if decided:
+                    await writer.commit(decided)
+                if orphaned:
+                    await writer.abort(orphaned)
+            except Exception as e:  # out of the group it would come wrapped
+                errors.append(e)
+            finally:
+                await writer.close()
+                group.cancel_scope.cancel()
+        if errors:
+            raise errors[0]

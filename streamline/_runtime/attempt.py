@@ -19,7 +19,7 @@ from streamline._core.elements import Barrier, Element
 from streamline._core.keys import group_range, owner, stable_hash
 from streamline._core.time import Clock, SystemClock, sleep
 from streamline._graph.stream_graph import Edge, Node, StreamGraph
-from streamline._runtime.checkpointing import Checkpointing
+from streamline._runtime.checkpointing import Checkpointing, Undecided
 from streamline._runtime.guard import apart, leaves, whole
 from streamline._runtime.in_flight import share_elements
 from streamline._runtime.loop_lag import LoopLag
@@ -156,6 +156,25 @@ class Attempt:
             self._group = None
             if lag is not None:
                 lag.stop()
+
+    @property
+    def opened(self) -> bool:
+        """Whether all operators were opened, so that what an earlier attempt had prepared is ended."""
+        return all(task.opened for task in self.operators)
+
+    async def settle(self, undecided: Undecided) -> None:
+        """End what operators have prepared and not committed; what goes wrong there is only logged."""
+
+        async def settle(task: OperatorTask) -> None:
+            try:
+                await task.operator.settle(undecided.commit, undecided.keep)
+            except Exception as e:
+                note(e, task.where)
+                _log.warning("what was prepared %s could not be ended: %s", task.where, e, exc_info=e)
+
+        async with anyio.create_task_group() as group:
+            for task in self.operators:
+                group.start_soon(settle, task, name=f"end of {task.operator_name}[{task.subtask_index}]")
 
     def _fail(self, error: BaseException) -> None:
         """End the attempt with an error that comes from none of its tasks."""

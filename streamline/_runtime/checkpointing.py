@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import count
-from typing import Final, Literal, Protocol, final
+from typing import Final, Literal, final
 
 import anyio
 
@@ -18,7 +18,6 @@ from streamline._runtime.coordinator import (
     Abort,
     Answer,
     Checkpoints,
-    CheckpointSettings,
     Complete,
     Drain,
     Fail,
@@ -28,6 +27,8 @@ from streamline._runtime.coordinator import (
     Store,
     Trigger,
 )
+from streamline._runtime.options import CheckpointOptions
+from streamline._runtime.participants import Member, Part, Snapshots, SourceMember, SubtaskKey, empty_snapshot, key_of
 from streamline._state.capture import CaptureAborted
 from streamline._state.files import Files, files_at
 from streamline._state.format import WRITER, Manifest, PartEntry
@@ -45,9 +46,9 @@ from streamline._state.store import (
     savepoint_folder,
     write_part,
 )
-from streamline.errors import CheckpointException
+from streamline.errors import CheckpointException, StateEncodingException, StreamlineError
 
-__all__ = ("CheckpointOptions", "Checkpointing", "Member", "Snapshots")
+__all__ = ("Checkpointing", "Undecided")
 
 _log = logging.getLogger("streamline.checkpoint")
 
@@ -57,87 +58,17 @@ _MEMORY: Final = "memory"
 
 
 @dataclass(frozen=True, slots=True)
-class CheckpointOptions:
-    """When checkpoints are taken, and where they go.
+class Undecided:
+    """What is to become of what sinks have prepared for checkpoints and not committed.
 
     Attributes:
-        settings: when, and what is tolerated.
-        storage: path or URL under which jobs have their folders; None: the last checkpoint is kept in memory, for
-            restarts within the process.
-        savepoints: path or URL for savepoints; None: the job's folder.
-        incremental: where the backend can, write only what is new since the last checkpoint.
-        retained: how many complete checkpoints are kept.
-        retain_on_cancellation, retain_on_failure: whether they stay when the job ends that way. When it has finished,
-            they are deleted: there is nothing to go on with.
-        restore: "latest", the path of a checkpoint or savepoint, or None: start anew.
-        allow_non_restored_state: state that no operator takes is dropped, instead of being an error.
+        commit: up to this checkpoint it is committed: it was complete, and nobody can go on from it any more.
+        keep: later ones up to this are left alone: whoever restores a checkpoint or savepoint decides. What comes after
+            both is aborted.
     """
 
-    settings: CheckpointSettings = field(default_factory=CheckpointSettings)
-    storage: str | None = None
-    savepoints: str | None = None
-    incremental: bool = False
-    retained: int = 1
-    retain_on_cancellation: bool = True
-    retain_on_failure: bool = True
-    restore: str | Literal["latest"] | None = "latest"
-    allow_non_restored_state: bool = False
-
-
-class Snapshots(Protocol):
-    """A capture: state as it was, to be encoded."""
-
-    checkpoint_id: int
-
-    async def encode(self) -> SubtaskSnapshot: ...
-    def abort(self) -> None: ...
-    def discard(self) -> None: ...
-
-
-class Member(Protocol):
-    """A task, as far as checkpoints are concerned."""
-
-    uid: str
-    operator_name: str
-    subtask_index: int
-    parallelism: int
-    max_parallelism: int
-
-    def notify_complete(self, checkpoint_id: int) -> None: ...
-    def notify_aborted(self, checkpoint_id: int) -> None: ...
-    def expedite(self, checkpoint_id: int) -> None: ...
-    def release(self) -> None: ...
-
-
-class SourceMember(Member, Protocol):
-    """A source's task."""
-
-    def inject(self, barrier: Barrier, stop: bool = False) -> None:
-        """Send a barrier; with `stop`, end behind it."""
-        ...
-
-    def stop(self, drain: bool) -> None:
-        """End now."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class _Key:
-    """A subtask, as the coordinator names it."""
-
-    uid: str
-    subtask: int
-
-    def __str__(self) -> str:
-        return f"{self.uid}[{self.subtask}]"
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """What a subtask handed over: a file that is written, or a snapshot that is not yet (or never, in memory)."""
-
-    entry: PartEntry | None = None
-    snapshot: SubtaskSnapshot | None = None
+    commit: int
+    keep: int
 
 
 @final
@@ -155,14 +86,19 @@ class Checkpointing:
         self._program: Sequence[Target] = ()
         self._restored_once = False
         self._from_store = False
-        self._members: dict[_Key, Member] = {}
+        self._members: dict[SubtaskKey, Member] = {}
         self._sources: Sequence[SourceMember] = ()
         self._spawn: Callable[[Callable[[], Awaitable[None]], str], None] | None = None
         self._fail: Callable[[BaseException], None] | None = None
-        self._captures: dict[tuple[_Key, int], Snapshots] = {}
-        self._last_captured: dict[_Key, int] = {}
-        self._saving: dict[_Key, anyio.Event] = {}
+        self._captures: dict[tuple[SubtaskKey, int], Snapshots] = {}
+        self._last_captured: dict[SubtaskKey, int] = {}
+        self._saving: dict[SubtaskKey, anyio.Event] = {}
         self._targets: dict[int, tuple[str, Files | None]] = {}
+        #: Given up, and not known to be gone.
+        self._given_up: dict[int, tuple[str, Files]] = {}
+        #: The newest complete checkpoint and savepoint of this run.
+        self._completed = self._saved = 0
+        self._discarded = False
         self._alarm: TimerHandle | None = None
         self._expediting: TimerHandle | None = None
         self._requests: dict[int, asyncio.Future[str]] = {}
@@ -256,7 +192,7 @@ class Checkpointing:
             spawn: runs background work in the attempt's task group.
             fail: ends the attempt with an error.
         """
-        self._members = {_key(m): m for m in members}
+        self._members = {key_of(m): m for m in members}
         self._sources = list(sources)
         self._spawn, self._fail = spawn, fail
         self._follow(self.coordinator.begin(self._clock.now(), self._members))
@@ -282,8 +218,11 @@ class Checkpointing:
                 case Answer():
                     self._answer(instruction)
                 case Abort(n):
-                    await self._drop(n)
+                    self._give_up(n)
         self._targets.clear()
+        for n in sorted(self._given_up, reverse=True):
+            if not await self._dropped(n):
+                break  # the place is away, for the others too
 
     async def close(self, outcome: Literal["finished", "cancelled", "failed"]) -> None:
         """The job is over: what nobody will go on from is deleted."""
@@ -292,14 +231,30 @@ class Checkpointing:
             "cancelled": self._options.retain_on_cancellation,
             "failed": self._options.retain_on_failure,
         }[outcome]
-        if self._store is not None and not keep and (self.coordinator.statistics.completed or self._from_store):
-            await self._store.delete_all()
+        if self._store is None:
+            self._discarded = True
+        elif not keep:
+            there = self.coordinator.statistics.completed or self._from_store
+            self._discarded = await self._store.delete_all() if there else True
+
+    @property
+    def restarts_anew(self) -> bool:
+        """Whether an attempt that follows begins without state."""
+        return self._kept is None
+
+    @property
+    def undecided(self) -> Undecided:
+        """What is to become of what sinks have prepared and not committed, once an attempt, or the job, is over."""
+        unsure = max(self._given_up, default=0)
+        if self._discarded:
+            return Undecided(self._completed, max(self._saved, unsure))
+        return Undecided(0, max(self._completed, self._saved, unsure))
 
     # -- what tasks say ------------------------------------------------------------------------------------------
 
     def captured(self, member: Member, barrier: Barrier, capture: Snapshots) -> None:
         """A task has captured its state for a barrier; it is saved in the background."""
-        key, n = _key(member), barrier.checkpoint_id
+        key, n = key_of(member), barrier.checkpoint_id
         if n not in self._targets or self._spawn is None:
             capture.discard()  # aborted meanwhile, or not ours
             return
@@ -309,7 +264,9 @@ class Checkpointing:
         self._saving[key] = done
         self._spawn(partial(self._save, key, n, capture, before, done), f"checkpoint {n} of {key}")
 
-    async def _save(self, key: _Key, n: int, capture: Snapshots, before: anyio.Event | None, done: anyio.Event) -> None:
+    async def _save(
+        self, key: SubtaskKey, n: int, capture: Snapshots, before: anyio.Event | None, done: anyio.Event
+    ) -> None:
         try:
             snapshot = await capture.encode()
             target = self._targets.get(n)
@@ -317,10 +274,10 @@ class Checkpointing:
                 return
             folder, files = target
             if files is None:
-                part = _Part(snapshot=snapshot)
+                part = Part(snapshot=snapshot)
             else:
                 entry = await write_part(files, folder, key.uid, snapshot)
-                part = _Part(entry)
+                part = Part(entry)
                 if self._store is not None:
                     self._store.note_uploaded(n, entry.shared)
             if before is not None:
@@ -330,28 +287,42 @@ class Checkpointing:
             return
         except Exception as e:
             _log.warning("checkpoint %d of %s failed", n, key, exc_info=e)
-            self._follow(self.coordinator.on_decline(self._clock.now(), n, key, f"{type(e).__name__}: {e}"))
+            self._follow(self.coordinator.on_decline(self._clock.now(), n, self._who(key), _reason(e), e))
         finally:
             self._captures.pop((key, n), None)
             done.set()
 
     def final_id(self, member: Member) -> int:
         """The first checkpoint that will hold what a task ends with."""
-        key = _key(member)
+        key = key_of(member)
         return self.coordinator.final_id(key, self._last_captured.get(key, 0))
 
     def ended(self, member: Member, capture: Snapshots | None) -> None:
         """A task has ended, with this state; it waits for `release`."""
         if self._spawn is None:
             return
-        key = _key(member)
+        key = key_of(member)
         self._spawn(partial(self._save_end, key, capture, self._saving.get(key)), f"end of {key}")
 
-    async def _save_end(self, key: _Key, capture: Snapshots | None, before: anyio.Event | None) -> None:
-        snapshot = None if capture is None else await capture.encode()
+    async def _save_end(self, key: SubtaskKey, capture: Snapshots | None, before: anyio.Event | None) -> None:
+        try:
+            snapshot = None if capture is None else await capture.encode()
+        except StateEncodingException as e:
+            raise CheckpointException(
+                f"{self._who(key)} has ended, and could not save its state: {_reason(e)}. No checkpoint can be "
+                "complete without it"
+            ) from e
         if before is not None:
             await before.wait()
-        self._follow(self.coordinator.on_ended(self._clock.now(), key, _Part(snapshot=snapshot)))
+        self._follow(self.coordinator.on_ended(self._clock.now(), key, Part(snapshot=snapshot)))
+
+    def _who(self, key: SubtaskKey) -> str:
+        """A subtask, for people."""
+        member = self._members.get(key)
+        if member is None:
+            return str(key)
+        parallel = f" (subtask {key.subtask + 1} of {member.parallelism})" if member.parallelism > 1 else ""
+        return f"operator {member.operator_name!r}{parallel}"
 
     # -- what people ask for -------------------------------------------------------------------------------------
 
@@ -393,8 +364,9 @@ class Checkpointing:
                     )
                 case Complete(n):
                     self._targets.pop(n, None)
-                    for member in self._members.values():
-                        member.notify_complete(n)
+                    if instruction.lasting:
+                        for member in self._members.values():
+                            member.notify_complete(n)
                     if self._store is not None:
                         self._background(self._store.tidy, "old checkpoints")
                 case Abort(n, reason):
@@ -404,10 +376,11 @@ class Checkpointing:
                             capture.abort()
                     for member in self._members.values():
                         member.notify_aborted(n)
+                    self._give_up(n)
                     self._background(partial(self._drop, n), f"drop checkpoint {n}")
                 case Release(keys):
                     for key in keys:
-                        if isinstance(key, _Key) and key in self._members:
+                        if isinstance(key, SubtaskKey) and key in self._members:
                             self._members[key].release()
                 case Answer():
                     self._answer(instruction)
@@ -464,10 +437,21 @@ class Checkpointing:
         else:
             future.set_result(answer.location)
 
-    async def _drop(self, n: int) -> None:
+    def _give_up(self, n: int) -> None:
         folder, files = self._targets.pop(n, ("", None))
         if files is not None:
-            await drop(files, folder)
+            self._given_up[n] = folder, files
+
+    async def _dropped(self, n: int) -> bool:
+        if n in self._given_up:
+            folder, files = self._given_up[n]
+            if not await drop(files, folder):
+                return False
+            self._given_up.pop(n, None)
+        return True
+
+    async def _drop(self, n: int) -> None:
+        await self._dropped(n)
 
     async def _store_it(self, instruction: Store) -> None:
         n = instruction.checkpoint_id
@@ -475,15 +459,32 @@ class Checkpointing:
         if target is None:
             return
         try:
-            location = await self._describe(instruction, target)
+            checkpoint, size = await self._describe(instruction, target)
         except Exception as e:
             _log.warning("checkpoint %d of job %s could not be stored", n, self._job_name, exc_info=e)
-            self._follow(self.coordinator.on_store_failed(self._clock.now(), n, f"{type(e).__name__}: {e}"))
+            self._follow(self.coordinator.on_store_failed(self._clock.now(), n, _reason(e), e))
+            return
+        folder, files = target
+        instructions = self.coordinator.on_stored(self._clock.now(), n, checkpoint.location)
+        if not instructions:  # it was given up while its manifest was being written
+            if files is not None:
+                self._given_up[n] = folder, files
+                self._background(partial(self._drop, n), f"drop checkpoint {n}")
+            return
+        self.last_size = size
+        if instruction.savepoint is not None:
+            self._saved = n
         else:
-            self._follow(self.coordinator.on_stored(self._clock.now(), n, location))
+            self._completed = n
+            self._kept = checkpoint
+            for older in [m for m in self._given_up if m < n]:
+                del self._given_up[older]  # what is left there is found at the next start
+            if self._store is not None:
+                self._store.note_complete(folder, checkpoint.manifest)
+        self._follow(instructions)
 
-    async def _describe(self, instruction: Store, target: tuple[str, Files | None]) -> str:
-        """Write what is not written yet, then the manifest; or keep it all in memory."""
+    async def _describe(self, instruction: Store, target: tuple[str, Files | None]) -> tuple[Checkpoint, int]:
+        """Write what is not written yet, then the manifest; or keep it all in memory. Gives its size in bytes too."""
         folder, files = target
         savepoint = instruction.savepoint
         # After a drain everybody has ended, and yet it is meant to be gone on from.
@@ -491,10 +492,10 @@ class Checkpointing:
         entries: dict[str, list[PartEntry]] = {t.uid: [] for t in self._program}
         snapshots: dict[str, list[SubtaskSnapshot]] = {t.uid: [] for t in self._program}
         for key, part in instruction.parts.items():
-            assert isinstance(key, _Key) and isinstance(part, _Part)
+            assert isinstance(key, SubtaskKey) and isinstance(part, Part)
             entry, snapshot = part.entry, part.snapshot
             if entry is None and snapshot is None:
-                snapshot = _nothing(instruction.checkpoint_id, key, self._members[key])
+                snapshot = empty_snapshot(instruction.checkpoint_id, key, self._members[key])
             if files is None:
                 assert snapshot is not None
                 snapshots[key.uid].append(snapshot)
@@ -517,16 +518,13 @@ class Checkpointing:
             ],
         )
         if files is None:
-            self._keep(manifest, snapshots, {k for k in ended if isinstance(k, _Key)})
-            return _MEMORY
+            return self._in_memory(manifest, snapshots, {k for k in ended if isinstance(k, SubtaskKey)})
         location = await publish(files, folder, manifest)
-        self.last_size = sum(e.size for es in entries.values() for e in es)
-        if savepoint is None and self._store is not None:
-            self._store.note_complete(folder, manifest)
-            self._kept = Checkpoint(location, manifest)
-        return location
+        return Checkpoint(location, manifest), sum(e.size for es in entries.values() for e in es)
 
-    def _keep(self, manifest: Manifest, snapshots: Mapping[str, list[SubtaskSnapshot]], ended: set[_Key]) -> None:
+    def _in_memory(
+        self, manifest: Manifest, snapshots: Mapping[str, list[SubtaskSnapshot]], ended: set[SubtaskKey]
+    ) -> tuple[Checkpoint, int]:
         operators = {
             t.uid: RestoredOperator(
                 t.uid,
@@ -538,20 +536,8 @@ class Checkpointing:
             )
             for t in self._program
         }
-        self.last_size = sum(s.size() for o in operators.values() for s in o.snapshots)
-        self._kept = Checkpoint(_MEMORY, manifest, operators)
+        return Checkpoint(_MEMORY, manifest, operators), sum(s.size() for o in operators.values() for s in o.snapshots)
 
 
-def _key(member: Member) -> _Key:
-    return _Key(member.uid, member.subtask_index)
-
-
-def _nothing(checkpoint_id: int, key: _Key, member: Member) -> SubtaskSnapshot:
-    return SubtaskSnapshot(
-        checkpoint_id=checkpoint_id,
-        subtask_index=key.subtask,
-        parallelism=member.parallelism,
-        first_group=0,
-        end_group=0,
-        max_parallelism=member.max_parallelism,
-    )
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, StreamlineError) else f"{type(error).__name__}: {error}"

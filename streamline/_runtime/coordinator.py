@@ -105,10 +105,19 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Complete:
-    """The checkpoint is complete: tell the subtasks, and let go of what older ones kept."""
+    """The checkpoint is complete: let go of what older ones kept and, where it is `lasting`, tell the subtasks."""
 
     checkpoint_id: int
     savepoint: Savepoint | None = None
+
+    @property
+    def lasting(self) -> bool:
+        """Whether the job can be taken back to it, and to nothing before.
+
+        A savepoint that the job goes on after is none that a failure takes it back to: what it holds is committed with
+        the next checkpoint, or a failure before that would bring it a second time.
+        """
+        return self.savepoint is None or self.savepoint.stop
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,11 +307,13 @@ class Checkpoints:
         pending.parts[task] = part
         return self._store_if_whole(checkpoint_id)
 
-    def on_decline(self, now: int, checkpoint_id: int, task: Task, reason: str) -> list[Instruction]:
-        """A subtask cannot save its state."""
+    def on_decline(
+        self, now: int, checkpoint_id: int, task: Task | str, reason: str, error: Exception | None = None
+    ) -> list[Instruction]:
+        """A subtask cannot save its state, because of this error."""
         if checkpoint_id not in self._pending:
             return []
-        return self._fail(now, checkpoint_id, f"{task} could not save its state: {reason}") + self._go_on(now)
+        return self._fail(now, checkpoint_id, f"{task} could not save its state: {reason}", error) + self._go_on(now)
 
     def on_ended(self, now: int, task: Task, part: Any) -> list[Instruction]:
         """A subtask has ended with this state; it counts for every checkpoint that waits for the subtask."""
@@ -339,22 +350,25 @@ class Checkpoints:
         statistics.last_id = checkpoint_id
         statistics.last_completed_at = now
         statistics.last_duration = now - pending.barrier.timestamp
-        done.append(Complete(checkpoint_id, pending.savepoint))
+        complete = Complete(checkpoint_id, pending.savepoint)
+        done.append(complete)
         if pending.savepoint is not None:
             done.append(Answer(pending.savepoint.request, location))
         stopping = self._attempt.stopping
         if stopping is not None and stopping is pending.savepoint:
             done.append(self._release(self._attempt.tasks - self._attempt.released))
             self._attempt.running = False
-        elif go := pending.ended - self._attempt.released:
+        elif (go := pending.ended - self._attempt.released) and (complete.lasting or self.settings.interval is None):
             done.append(self._release(go))
         return done + self._go_on(now)
 
-    def on_store_failed(self, now: int, checkpoint_id: int, reason: str) -> list[Instruction]:
-        """The checkpoint's description could not be written."""
+    def on_store_failed(
+        self, now: int, checkpoint_id: int, reason: str, error: Exception | None = None
+    ) -> list[Instruction]:
+        """The checkpoint's description could not be written, because of this error."""
         if checkpoint_id not in self._pending:
             return []
-        return self._fail(now, checkpoint_id, f"it could not be stored: {reason}") + self._go_on(now)
+        return self._fail(now, checkpoint_id, f"it could not be stored: {reason}", error) + self._go_on(now)
 
     def request(self, now: int, savepoint: Savepoint) -> list[Instruction]:
         """Somebody wants a savepoint."""
@@ -448,8 +462,8 @@ class Checkpoints:
         self._attempt.released |= go
         return Release(go)
 
-    def _fail(self, now: int, n: int, reason: str) -> list[Instruction]:
-        """Give a checkpoint up; too many in a row fail the job."""
+    def _fail(self, now: int, n: int, reason: str, cause: Exception | None = None) -> list[Instruction]:
+        """Give a checkpoint up; too many in a row fail the job, with the last one's cause as cause."""
         pending = self._pending.pop(n)
         self.statistics.failed += 1
         self.statistics.failed_in_a_row += pending.savepoint is None
@@ -459,20 +473,20 @@ class Checkpoints:
             done.append(_refusal(pending.savepoint, n, reason))
             if pending.savepoint is self._attempt.stopping:
                 self._attempt.running = False
-                done.append(Fail(CheckpointException(f"stop-with-savepoint: savepoint {n} failed: {reason}")))
+                failure = CheckpointException(f"stop-with-savepoint: savepoint {n} failed: {reason}")
+                failure.__cause__ = cause
+                done.append(Fail(failure))
             return done
         self._failures += 1
         if self._failures > self.settings.tolerable_failures:
             allowed = self.settings.tolerable_failures
             self._attempt.running = False
-            done.append(
-                Fail(
-                    CheckpointException(
-                        f"checkpoint {n} failed: {reason}. {self._failures} in a row have failed, and {allowed} are "
-                        "tolerated (execution.checkpointing.tolerable-failed-checkpoints)"
-                    )
-                )
+            failure = CheckpointException(
+                f"checkpoint {n} failed: {reason}. {self._failures} in a row have failed, and {allowed} are "
+                "tolerated (execution.checkpointing.tolerable-failed-checkpoints)"
             )
+            failure.__cause__ = cause
+            done.append(Fail(failure))
         else:
             self._pause_until = max(self._pause_until, now + self.settings.min_pause)
             self._retry_at = now + (self.settings.interval or 0)

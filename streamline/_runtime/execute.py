@@ -13,15 +13,15 @@ import anyio
 from streamline._core.time import sleep
 from streamline._graph.stream_graph import StreamGraph
 from streamline._runtime.attempt import Attempt
-from streamline._runtime.checkpointing import Checkpointing, CheckpointOptions
+from streamline._runtime.checkpointing import Checkpointing
 from streamline._runtime.coordinator import CheckpointSettings
 from streamline._runtime.health import JobHealth, health_of, register_metrics
 from streamline._runtime.metrics import MetricGroup, value_of
-from streamline._runtime.options import ExecutionOptions
+from streamline._runtime.options import CheckpointOptions, ExecutionOptions
 from streamline._runtime.outcome import JobExecutionResult, JobStatus
 from streamline._runtime.restart import ExponentialDelay, FailureRate, FixedDelay, NoRestart, RestartStrategy
 from streamline._runtime.task import CLOSE_TIMEOUT
-from streamline.errors import StateMigrationException, StreamlineError
+from streamline.errors import StateEncodingException, StateMigrationException, StreamlineError
 
 __all__ = (
     "CheckpointOptions",
@@ -75,6 +75,8 @@ class Job:
         self.checkpointing: Final = Checkpointing(self.name, self.id, self.clock, options.checkpoints)
         register_metrics(self.metrics, self.checkpointing, self.clock, lambda: max(0, self.attempts - 1))
         self._main: asyncio.Task[None] | None = None
+        #: Those of which something may be prepared that no later one has recovered.
+        self._unsettled: list[Attempt] = []
         #: What the job restarts after.
         self._failure: BaseException | None = None
         #: The tasks of the attempt that runs: who calls from one of them cannot wait for the job's end.
@@ -101,19 +103,24 @@ class Job:
         try:
             while True:
                 self.attempt = Attempt(self, self.attempts)
+                self._unsettled.append(self.attempt)
                 self.attempts += 1
                 try:
                     await self.attempt.run(ready)
                 except asyncio.CancelledError:
                     raise
                 except Exception as error:
+                    if self.attempt.opened:
+                        self._unsettled = [self.attempt]
                     if self.status is JobStatus.CANCELLING:
                         raise asyncio.CancelledError from error
                     await self.checkpointing.end(f"the job failed: {type(error).__name__}: {error}")
-                    helps = ready.done() and not isinstance(error, StateMigrationException)
+                    helps = ready.done() and not _is_hopeless(error)
                     delay = strategy.delay_after_failure(self.clock.now()) if strategy and helps else None
                     if delay is None:
                         raise
+                    if self.checkpointing.restarts_anew:  # else the next attempt recovers what this one has prepared
+                        await self._settle()
                     self.status, self._failure = JobStatus.RESTARTING, error
                     _log.warning(
                         "job %s failed, attempt %d in %d ms", self.name, self.attempts + 1, delay, exc_info=error
@@ -143,9 +150,26 @@ class Job:
 
     async def _give_up(self, reason: str, outcome: Literal["cancelled", "failed"]) -> None:
         """Nothing is under way any more, and what nobody goes on from is deleted; takes a bounded time."""
-        with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSE_TIMEOUT):
-            await self.checkpointing.end(reason)
-            await self.checkpointing.close(outcome)
+
+        async def give_up() -> None:
+            with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSE_TIMEOUT):
+                await self.checkpointing.end(reason)
+                await self.checkpointing.close(outcome)
+                await self._settle()
+
+        ending = asyncio.get_running_loop().create_task(give_up(), name=f"end of job {self.name}")
+        while not ending.done():
+            with contextlib.suppress(asyncio.CancelledError):  # it ends already: who cancels it now waits for that
+                await asyncio.wait({ending})
+        ending.result()
+
+    async def _settle(self) -> None:
+        """End what sinks have prepared and nobody will commit or abort any more."""
+        attempts, self._unsettled = self._unsettled, []
+        if attempts and attempts[-1].opened:
+            attempts = attempts[-1:]
+        for attempt in attempts:
+            await attempt.settle(self.checkpointing.undecided)
 
     async def savepoint(self, target: str | None = None, *, stop: bool = False, drain: bool = False) -> str:
         """Take a savepoint and, with `stop`, end the job with it; gives its location.
@@ -263,3 +287,9 @@ class Job:
     def __del__(self) -> None:
         if self._error is not None and not self._error_seen:
             _log.error("job %s failed and nobody waited for it", self.name, exc_info=self._error)
+
+
+def _is_hopeless(error: BaseException) -> bool:
+    """Whether the same would happen again after a restart."""
+    never = (StateMigrationException, StateEncodingException)
+    return isinstance(error, never) or isinstance(error.__cause__, StateEncodingException)

@@ -8,10 +8,38 @@ from typing import Literal
 
 from streamline._channel.channel import CAPACITY
 from streamline._core.time import Clock, default_clock
-from streamline._runtime.checkpointing import CheckpointOptions
+from streamline._runtime.coordinator import CheckpointSettings
 from streamline._runtime.restart import RestartStrategy
 
-__all__ = ("ExecutionOptions",)
+__all__ = ("CheckpointOptions", "ExecutionOptions")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointOptions:
+    """When checkpoints are taken, and where they go.
+
+    Attributes:
+        settings: when, and what is tolerated.
+        storage: path or URL under which jobs have their folders; None: the last checkpoint is kept in memory, for
+            restarts within the process.
+        savepoints: path or URL for savepoints; None: the job's folder.
+        incremental: where the backend can, write only what is new since the last checkpoint.
+        retained: how many complete checkpoints are kept.
+        retain_on_cancellation, retain_on_failure: whether they stay when the job ends that way. When it has finished,
+            they are deleted: there is nothing to go on with.
+        restore: "latest", the path of a checkpoint or savepoint, or None: start anew.
+        allow_non_restored_state: state that no operator takes is dropped, instead of being an error.
+    """
+
+    settings: CheckpointSettings = field(default_factory=CheckpointSettings)
+    storage: str | None = None
+    savepoints: str | None = None
+    incremental: bool = False
+    retained: int = 1
+    retain_on_cancellation: bool = True
+    retain_on_failure: bool = True
+    restore: str | Literal["latest"] | None = "latest"
+    allow_non_restored_state: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,6 +116,7 @@ class OperatorTask:
         self.job_parameters = host.job_parameters
         self.checkpointing = host.checkpointing
         self.restored = False
+        self.opened = False
         self._restore = restore
         self._ended_before = ended_before
         gate.replay(*in_flight)
@@ -201,6 +202,7 @@ class OperatorTask:
                 self._restore = None
                 self.restored = True
             await self.operator.open(self)
+            self.opened = True
             await self._resume()
             await self._loop()
         except Exception as e:

@@ -8,12 +8,12 @@ from typing import Any, Final
 import anyio
 
 from streamline._core.time import perf_counter, yield_now
-from streamline._state.codec import encode_columns
+from streamline._state.codec import encode_columns, naming
 from streamline._state.rocks_capture import RocksFrozen
 from streamline._state.snapshot import OperatorSnapshot, SubtaskSnapshot, TableSnapshot
 from streamline._state.table import MemoryTable
 from streamline._state.ttl import without_expired
-from streamline.errors import StreamlineError, ValidationException
+from streamline.errors import StreamlineError
 
 __all__ = ("Capture", "CaptureAborted")
 
@@ -86,7 +86,7 @@ class Capture:
 
         Raises:
             CaptureAborted: `abort` was called.
-            ValidationException: a value of a type that cannot be kept; names the state and the type.
+            StateEncodingException: a value of a type that cannot be kept; names the state and the type.
         """
         rest = self.rest or _Pace(slice_ms).rest
         try:
@@ -103,7 +103,7 @@ class Capture:
         if self._failure is not None:
             raise self._failure
         for name, mode, columns in self._operator:
-            with _naming("operator state", name):
+            with naming(f"operator state {name!r}"):
                 self._snapshot.operator.append(OperatorSnapshot(name, mode, encode_columns(columns)))
             await rest()
         if self._frozen is not None:
@@ -133,7 +133,7 @@ class Capture:
         for piece in table.pieces(lambda: self._size):
             started = perf_counter()
             spaces, counts, keys, values = without_expired(table.spec, piece, self._now) if table.stamped else piece
-            with _naming("state", table.name):
+            with naming(f"state {table.name!r}"):
                 if spaces is None or counts is None:
                     block = encode_columns([keys, values])
                 else:
@@ -173,23 +173,6 @@ class _Pace:
         if perf_counter() - self._started >= self._slice:
             await yield_now()
             self._started = perf_counter()
-
-
-class _naming:
-    """Says which state it was that could not be encoded."""
-
-    __slots__ = ("_name", "_what")
-
-    def __init__(self, what: str, name: str) -> None:
-        self._what = what
-        self._name = name
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, ValidationException):
-            raise ValidationException(f"{self._what} {self._name!r}: {error}") from None
 
 
 def _header(table: MemoryTable) -> TableSnapshot:

@@ -25,9 +25,9 @@ import msgspec
 
 from streamline._core.changes import Row, RowKind
 from streamline._state.classes import Classes, fields_of
-from streamline.errors import CheckpointException, ValidationException
+from streamline.errors import CheckpointException, StateEncodingException
 
-__all__ = ("decode_column", "decode_one", "encode_columns", "encode_one", "read_columns")
+__all__ = ("decode_column", "decode_one", "encode_columns", "encode_one", "naming", "read_columns")
 
 _PLAIN: Final = frozenset({int, str, float, bool, bytes, type(None)})
 _NUMBERS: Final = frozenset({int, bool, float, type(None)})
@@ -43,6 +43,24 @@ _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final = msgspec.msgpack.Decoder()
 
 Node = list[Any]
+
+
+class naming:
+    """Says what could not be encoded: encoding only looks at values, so whatever it raises is about them."""
+
+    __slots__ = ("_what",)
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, StateEncodingException):
+            raise StateEncodingException(f"{self._what}: {error}") from None
+        if isinstance(error, Exception):
+            raise StateEncodingException(f"{self._what} cannot be encoded: {type(error).__name__}: {error}") from error
 
 
 class Context:
@@ -71,7 +89,7 @@ def encode_columns(columns: Sequence[Sequence[Any]]) -> bytes:
     """Columns of equal or different length as bytes.
 
     Raises:
-        ValidationException: a value of a type that cannot be kept; the message names the type.
+        StateEncodingException: a value of a type that cannot be kept; the message names the type.
     """
     try:
         return _encoder.encode([[len(c), _encode(c, _QUICK)] for c in columns])
@@ -83,7 +101,7 @@ def encode_one(value: Any, describe: Callable[[type], Any]) -> bytes:
     """One value as bytes, its classes described by `describe` (by a number in a list kept elsewhere).
 
     Raises:
-        ValidationException: a value of a type that cannot be kept.
+        StateEncodingException: a value of a type that cannot be kept.
     """
     ctx = Context(describe)
     try:
@@ -192,7 +210,7 @@ def _encode_default_dict(values: Sequence[Any], ctx: Context) -> Node:
     names = [None if v.default_factory is None else getattr(v.default_factory, "__name__", "?") for v in values]
     for value, name in zip(values, names):
         if name is not None and _FACTORIES.get(name) is not value.default_factory:
-            raise ValidationException(
+            raise StateEncodingException(
                 f"a defaultdict with the factory {value.default_factory!r} cannot be kept in state: use one of "
                 f"{', '.join(_FACTORIES)} as factory, or a plain dict"
             )
@@ -239,7 +257,7 @@ def _encode_class(kind: type, values: Sequence[Any], ctx: Context) -> Node:
         return _encode_datetime([_dt.datetime.combine(v.date(), v.timetz()).replace(fold=v.fold) for v in values], ctx)
     if hasattr(kind, "under") and issubclass(kind, dict):  # a mapping with an overlay
         return _encode_dict(values, ctx)
-    raise ValidationException(
+    raise StateEncodingException(
         f"{kind.__module__}.{kind.__qualname__} cannot be kept in state: {_shortened(values[0])}. Make it a "
         "msgspec.Struct, a dataclass or a NamedTuple (or keep its fields as a tuple or dict)"
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 from streamline._core.elements import Batch, Element, Watermark, WatermarkStatus
 from streamline._state.classes import Classes
-from streamline._state.codec import decode_column, encode_columns, read_columns
+from streamline._state.codec import decode_column, encode_columns, naming, read_columns
 
 __all__ = ("decode_elements", "encode_elements")
 
@@ -16,10 +16,11 @@ def encode_elements(elements: Sequence[tuple[int, int, Element]]) -> bytes:
     """Elements, each with the number of its channel and of its logical input.
 
     Raises:
-        ValidationException: a record of a type that cannot be kept.
+        StateEncodingException: a record of a type that cannot be kept.
     """
     rows = [(channel, number, *_fields(element)) for channel, number, element in elements]
-    return encode_columns([list(column) for column in zip(*rows)]) if rows else b""
+    with naming("records on their way"):
+        return encode_columns([list(column) for column in zip(*rows)]) if rows else b""
 
 
 def _fields(element: Element) -> tuple[str, Any, Any, Any]:

@@ -24,7 +24,7 @@ from streamline._core.copying import copy_value
 from streamline._core.declare import StateSpec
 from streamline._state.rocks_table import RocksTable
 from streamline._state.snapshot import SharedFile, SubtaskSnapshot, TableSnapshot
-from streamline.errors import StreamlineError, ValidationException
+from streamline.errors import StateEncodingException, StreamlineError, ValidationException
 
 __all__ = ("RocksBackend", "RocksDatabase", "local_folder")
 
@@ -335,8 +335,8 @@ class RocksBackend:
         for name, table in self.tables.items():
             try:
                 table.data.settle()
-            except ValidationException as e:
-                raise ValidationException(f"state {name!r}: {e}") from None
+            except StateEncodingException as e:
+                raise StateEncodingException(f"state {name!r}: {e}") from None
         if self._database is not None:
             self._database.commit()
 

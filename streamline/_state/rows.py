@@ -73,7 +73,7 @@ class RowCodec:
         """A value as bytes.
 
         Raises:
-            ValidationException: a value of a type that cannot be kept.
+            StateEncodingException: a value of a type that cannot be kept.
         """
         kind = type(value)
         try:
@@ -114,7 +114,7 @@ class RowCodec:
         """A key as bytes; equal keys give equal bytes.
 
         Raises:
-            ValidationException: a key of a type that cannot be kept.
+            StateEncodingException: a key of a type that cannot be kept.
         """
         kind = type(key)
         if kind is str or kind is int:

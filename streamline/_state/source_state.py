@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from streamline._state.classes import Classes
-from streamline._state.codec import decode_column, encode_columns, read_columns
+from streamline._state.codec import decode_column, encode_columns, naming, read_columns
 from streamline._state.snapshot import OperatorSnapshot, SubtaskSnapshot, event_time, within
 from streamline.abc import Split
 
@@ -47,6 +47,8 @@ class SourceCapture:
             for s in splits
         ]
         columns = [list(column) for column in zip(*rows)] or [[], [], [], [], []]
+        with naming("positions of splits"):
+            written = encode_columns(columns)
         self._snapshot = SubtaskSnapshot(
             checkpoint_id=checkpoint_id,
             subtask_index=subtask,
@@ -54,7 +56,7 @@ class SourceCapture:
             first_group=0,
             end_group=0,
             max_parallelism=0,
-            operator=[OperatorSnapshot(_SPLITS, "union", encode_columns(columns))],
+            operator=[OperatorSnapshot(_SPLITS, "union", written)],
             emitted=within(emitted),
         )
 

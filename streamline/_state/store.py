@@ -126,19 +126,21 @@ class CheckpointStore:
             await self._learn()
             await self._let_go(self._retained)
 
-    async def delete_all(self) -> None:
-        """Delete all checkpoints of the job (not its savepoints). Never fails."""
+    async def delete_all(self) -> bool:
+        """Delete all checkpoints of the job (not its savepoints). Never fails; gives whether none is left."""
         async with self._tidying:
             await self._learn()
-            await self._let_go(0)
+            return await self._let_go(0)
 
-    async def _let_go(self, kept: int) -> None:
+    async def _let_go(self, kept: int) -> bool:
+        """Gives whether everything could be deleted that was to be."""
+        gone = True
         # One by one, and struck off when it is done: a job that ends cancels this at any point.
         while self._garbage:
             await drop(self.files, self._garbage[0])
             del self._garbage[0]
         while len(self._complete) > kept:
-            await drop(self.files, self._complete[0])
+            gone = await drop(self.files, self._complete[0]) and gone
             for name in self._needs.pop(self._complete.pop(0), ()):
                 self._uploaded.setdefault(name, 0)
         needed = frozenset().union(*self._needs.values())
@@ -148,6 +150,7 @@ class CheckpointStore:
             if name not in needed and (since < self._newest or not kept):
                 await drop_file(self.files, f"{_SHARED}/{name}")
                 del self._uploaded[name]
+        return gone
 
     async def _learn(self) -> None:
         """What earlier runs have left. Only what is seen now is ever deleted: another run may be writing beside us."""
@@ -259,12 +262,14 @@ async def publish(files: Files, folder: str, manifest: Manifest) -> str:
     return f"{files.location}/{folder}"
 
 
-async def drop(files: Files, folder: str) -> None:
-    """Delete a folder: the manifest first, so that half a checkpoint never counts. Never fails."""
+async def drop(files: Files, folder: str) -> bool:
+    """Delete a folder: the manifest first, so that half a checkpoint never counts. Never fails; gives success."""
     try:
         await in_thread(_drop, files, folder)
     except Exception as e:  # a store that is away must not stop the job: it is found again at the next start
         _log.warning("%s/%s could not be deleted: %s", files.location, folder, e)
+        return False
+    return True
 
 
 async def drop_file(files: Files, name: str) -> None:

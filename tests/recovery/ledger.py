@@ -22,6 +22,8 @@ class Ledger(Sink[Any]):
         #: Transactions that were committed a second time: harmless, and counted.
         self.again = 0
         self.commits: list[str] = []
+        #: Records that were prepared and thrown away.
+        self.aborted: list[Any] = []
 
     def writer(self) -> LedgerWriter:
         return LedgerWriter(self)
@@ -57,6 +59,10 @@ class LedgerWriter(SinkWriter[Any]):
                 continue
             self._ledger.commits.append(name)
             self._ledger.committed += self._ledger.prepared.pop(name)
+
+    async def abort(self, committables: Sequence[Any]) -> None:
+        for name in committables:
+            self._ledger.aborted += self._ledger.prepared.pop(name, [])
 
     async def close(self) -> None:
         pass

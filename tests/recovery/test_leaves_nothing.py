@@ -96,13 +96,14 @@ def fault(rng: random.Random) -> Any:
 def in_use(folder: Path) -> set[Path]:
     """What stands in a folder that is not meant to stay.
 
-    Files that the sink has given to a checkpoint stay, with their lock: whoever restores a checkpoint decides on them.
+    Files that the sink has given to a checkpoint that somebody may restore stay, with their lock.
     """
     checkpoints, staging = folder / "checkpoints", folder / "out" / ".staging"
     whole = {m.parent for m in checkpoints.glob("*/*/MANIFEST")}
     found = {*(folder / "tmp").rglob("*"), *(folder / "local").rglob("*"), *staging.rglob("*.open")}
     found |= {p for p in checkpoints.glob("*/*") if p not in whole and any(p.rglob("*"))}
-    given = {p.parent for p in staging.glob("*/*/*.*")}
+    newest = max((int(m.name.split("-")[1]) for m in whole), default=0)
+    given = {p.parent for p in staging.glob("*/*/*.*") if int(p.suffix[1:]) <= newest}
     return found | {p for p in staging.glob("*/*") if p not in given}
 
 

@@ -199,7 +199,7 @@ async def test_a_savepoint_while_the_job_goes_on(tmp_path: Path) -> None:
     location = await client.trigger_savepoint(str(tmp_path / "mine"))
     assert location.startswith((tmp_path / "mine").as_uri())
     committed = len(ledger.committed)
-    assert committed >= 11  # it commits like a checkpoint
+    assert committed >= 10  # what the last checkpoint held; a savepoint commits nothing
     await job.crash()
     # Another job may start from it too.
     other = Ledger()

@@ -193,7 +193,7 @@ class Staging:
             self._safe = True
         return found
 
-    def commit(self, files: Iterable[Committable], restored: bool = False) -> tuple[int, int]:
+    def commit(self, files: Sequence[Committable], restored: bool = False) -> tuple[int, int]:
         """Put files into place; gives how many there were, and how many are missing.
 
         Args:
@@ -235,6 +235,7 @@ class Staging:
             done += 1
         for folder in folders:
             self._sync(folder, above=True)
+        self._tidy(files)
         return done, missing
 
     def _sync(self, folder: str, above: bool) -> None:
@@ -245,8 +246,8 @@ class Staging:
                 return
             folder = os.path.dirname(folder)
 
-    def tidy(self, files: Iterable[Committable]) -> None:
-        """Remove the folders of dead runs whose last files were committed."""
+    def _tidy(self, files: Iterable[Committable]) -> None:
+        """Remove the folders of dead runs whose last files these were."""
         runs = {os.path.dirname(staged) for staged, _, _ in files} - {self._folder}
         if not runs:
             return
@@ -256,10 +257,11 @@ class Staging:
                     if os.listdir(self._path(run)) == [_LOCK] and not _is_held(self._path(run, _LOCK)):
                         self._remove_run(run)
 
-    def abort(self, files: Iterable[Committable]) -> None:
+    def abort(self, files: Sequence[Committable]) -> None:
         """Delete files that are not committed."""
         for staged, _, _ in files:
             _unlink(self._path(staged))
+        self._tidy(files)
 
 
 def as_committables(plain: Iterable[Any]) -> list[Committable]:

@@ -318,8 +318,6 @@ class FileWriter(SinkWriter[Any]):
             done, missing = await self._in_thread(partial(self._stage.commit, files, restored))
             self._files.inc(done)
             self._missing.inc(missing)
-            if restored:
-                await self._in_thread(partial(self._stage.tidy, files))
         if self._after is not None:
             buckets = {os.path.dirname(c.target) for c in files}
             now, watermark = self._clock.now(), self._context.watermark
