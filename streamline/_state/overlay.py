@@ -132,13 +132,10 @@ class Overlay(_Layer):
 
     def __iter__(self) -> Iterator[Any]:
         under, gone = self.under, self.gone
-        if gone:
-            yield from [k for k in under if k not in gone]
-        else:
-            yield from list(under)
-        for key in list(dict.__iter__(self)):
-            if key in gone or key not in under:
-                yield key
+        # All at once: the entries on top may move down while the caller, who may await, is among those underneath.
+        own = [k for k in dict.__iter__(self) if k in gone or k not in under]
+        yield from [k for k in under if k not in gone] if gone else list(under)
+        yield from own
 
     def __len__(self) -> int:
         under, gone = self.under, self.gone

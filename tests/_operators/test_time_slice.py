@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from streamline import RuntimeExecutionMode, StreamExecutionEnvironment, WatermarkStrategy
-from streamline._core.elements import Batch
+from streamline._core.elements import Barrier, Batch
 from streamline._operators.window.incremental import reducing
 from streamline._operators.window.sessions import SessionWindows
 from streamline._runtime import attempt, task
@@ -309,10 +309,8 @@ OPTIONS: dict[str, dict[str, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", QUERIES)
-async def test_an_operator_of_queries_shares_the_loop(name: str, lines: Lines) -> None:
-    query, expected = QUERIES[name]
-    env = StreamExecutionEnvironment.get_execution_environment()
+def query_of(env: StreamExecutionEnvironment, name: str) -> Any:
+    """The results of a query over the readings."""
     t_env = StreamTableEnvironment.create(env)
     for option, value in OPTIONS.get(name, {}).items():
         t_env.get_config().set(option, value)
@@ -326,10 +324,6 @@ async def test_an_operator_of_queries_shares_the_loop(name: str, lines: Lines) -
         .watermark("ts", "SOURCE_WATERMARK()")
         .build(),
     )
-    windows = {
-        "tumble": "TUMBLE(TABLE readings, DESCRIPTOR(ts), INTERVAL '1' HOUR)",
-        "session": "SESSION(TABLE readings PARTITION BY device, DESCRIPTOR(ts), INTERVAL '1' SECOND)",
-    }
     t_env.create_temporary_view(
         "versions",
         t_env.sql_query(
@@ -337,7 +331,80 @@ async def test_an_operator_of_queries_shares_the_loop(name: str, lines: Lines) -
             "FROM readings) WHERE n = 1"
         ),
     )
+    windows = {
+        "tumble": "TUMBLE(TABLE readings, DESCRIPTOR(ts), INTERVAL '1' HOUR)",
+        "session": "SESSION(TABLE readings PARTITION BY device, DESCRIPTOR(ts), INTERVAL '1' SECOND)",
+    }
+    return t_env.to_changelog_stream(t_env.sql_query(QUERIES[name][0].format(**windows)))
+
+
+@pytest.mark.parametrize("name", QUERIES)
+async def test_an_operator_of_queries_shares_the_loop(name: str, lines: Lines) -> None:
+    env = StreamExecutionEnvironment.get_execution_environment()
     seen = Seen()
-    t_env.to_changelog_stream(t_env.sql_query(query.format(**windows))).add_sink(seen)
+    query_of(env, name).add_sink(seen)
     assert await longest(lines, env.execute()) <= LIMIT
-    assert seen.count == expected
+    assert seen.count == QUERIES[name][1]
+
+
+class Impatient:
+    """A time slice that is always used up: everybody else has a turn at each pause."""
+
+    deadline = 0.0
+    seconds = 0.005
+    holder = ""
+
+    @staticmethod
+    def now() -> float:
+        return 1.0
+
+    @staticmethod
+    async def check() -> None:
+        await asyncio.sleep(0)
+
+
+#: Operators whose results are sent piece by piece, and how many results a key has.
+PIECEMEAL = {
+    "stream: tumbling": 1,
+    "stream: tumbling, function": 1,
+    "stream: sliding": 2,
+    "stream: sessions": 1,
+    "stream: evictor": 1,
+    "query: tumble": 1,
+    "query: session": 1,
+    "query: sort": 1,
+    "query: over": 1,
+    "query: first row": 1,
+    "query: early results": 1,
+}
+NODES = {"window", "WindowAggregate", "GroupWindowAggregate", "TemporalSort", "OverAggregate", "Deduplicate"}
+
+
+@pytest.mark.parametrize("name", PIECEMEAL)
+async def test_results_are_whole_while_a_snapshot_is_put_in_order(name: str) -> None:
+    """State that was frozen for a snapshot gets later keys on top; they are merged while results are being sent."""
+    kind, _, program = name.partition(": ")
+    env = StreamExecutionEnvironment.get_execution_environment()
+    if kind == "stream":
+        STREAMS[program][0](readings(env).key_by(lambda r: r.device)).add_sink(Seen())
+        record: Callable[[int], Any] = lambda i: Reading(i, 20, 1_000)  # noqa: E731
+    else:
+        query_of(env, program).add_sink(Seen())
+        record = lambda i: (i, 20)  # noqa: E731
+    (node,) = [n for n in env.graph.nodes.values() if n.operator is not None and n.name.split("(")[0] in NODES]
+    assert node.operator is not None
+    harness = OperatorHarness(node.operator(), key=node.key[0] or (lambda r: 0))
+    harness._host.time_slice = Impatient()  # type: ignore[assignment]
+    harness.task.output.pace = Impatient()
+    async with harness:
+        for n, keys in enumerate((range(2_000), range(2_000, 4_000))):
+            await harness.send(Batch([record(i) for i in keys], [1_000 + i for i in keys]))
+            if n == 0:
+                await harness.send(Barrier(1, 0))
+        capture = harness._host.captures[1]
+        assert capture is not None
+        saved = asyncio.ensure_future(capture.encode())
+        await harness.process_watermark(10_000_000)
+        await saved
+        assert len(harness.extract_values()) == 4_000 * PIECEMEAL[name]
+    await env.execute()

@@ -205,6 +205,22 @@ def test_order_is_that_of_a_dict() -> None:
     assert list(overlay.settle().items()) == list(model.items())
 
 
+@given(st.dictionaries(KEYS, st.integers()), st.dictionaries(KEYS, st.integers()), st.integers(0, 12))
+def test_an_iterator_sees_all_that_was_there_whenever_it_is_drained(
+    under: dict[int, int], more: dict[int, int], when: int
+) -> None:
+    """An operator or an async function may wait in the middle of a loop over its state."""
+    overlay = Overlay(dict(under))
+    overlay.update(more)
+    seen = []
+    for i, (key, value) in enumerate(overlay.items()):
+        if i == when:
+            overlay.settle()
+        seen.append((key, value))
+    assert dict(seen) == under | more
+    assert len(seen) == len(under | more)
+
+
 @given(st.dictionaries(KEYS, st.integers()), st.dictionaries(KEYS, st.integers()))
 def test_union_and_update(under: dict[int, int], more: dict[int, int]) -> None:
     overlay = Overlay(dict(under))
