@@ -86,7 +86,11 @@ async def stop(client: Any, seconds: float = STOP_SECONDS) -> bool:
     if accumulator is not None:  # a task of the client's own stop() still waits for what is left
         for queued in accumulator._batches.values():
             accumulator._pending_batches.update(queued)  # a batch that is sent again expects to be taken out of these
+        left = list(accumulator._pending_batches)
         accumulator.fail_all(kafka_errors.KafkaConnectionError("the producer was closed before the broker answered"))
+        for batch in left:
+            if batch._drain_waiter.done() and not batch._drain_waiter.cancelled():
+                batch._drain_waiter.exception()  # nobody waits for it: asked for, so that nobody is told either
     connections = getattr(client, "_client", None) or getattr(client, "client", None)
     if connections is not None:
         await _within(1.0, connections.close)
