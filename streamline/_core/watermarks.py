@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Generic, Protocol, TypeVar
@@ -19,6 +20,8 @@ __all__ = (
     "WatermarkGenerator",
     "WatermarkStrategy",
 )
+
+_log = logging.getLogger("streamline.watermarks")
 
 T = TypeVar("T")
 
@@ -91,6 +94,7 @@ class WatermarkStrategy(Generic[T]):
         "emit_on_event",
         "generator",
         "idle_timeout",
+        "max_ahead",
         "text",
     )
 
@@ -100,6 +104,8 @@ class WatermarkStrategy(Generic[T]):
     idle_timeout: int | None
     #: Emit a watermark behind every record that advances it, instead of each interval.
     emit_on_event: bool
+    #: Milliseconds that a timestamp may be ahead of processing time and still move the watermark; None: any number.
+    max_ahead: int | None
     alignment_group: str | None
     alignment_max_drift: int
     alignment_interval: int
@@ -111,6 +117,7 @@ class WatermarkStrategy(Generic[T]):
         self.assigner = None
         self.idle_timeout = None
         self.emit_on_event = False
+        self.max_ahead = None
         self.alignment_group = None
         self.alignment_max_drift = 0
         self.alignment_interval = 1000
@@ -144,7 +151,7 @@ class WatermarkStrategy(Generic[T]):
 
     def tracker(self, now: Callable[[], int]) -> Tracker:
         """The strategy at work, for one stream or split; `now` gives processing time, epoch ms."""
-        return WatermarkTracker(self)
+        return WatermarkTracker(self, now)
 
     def _but(self, **changes: Any) -> WatermarkStrategy[T]:
         new: WatermarkStrategy[T] = WatermarkStrategy.__new__(WatermarkStrategy)
@@ -176,6 +183,23 @@ class WatermarkStrategy(Generic[T]):
             raise ValidationException(f"idle_timeout must be positive: {idle_timeout!r}")
         return self._but(idle_timeout=millis)
 
+    def with_max_timestamp_ahead(self, max_ahead: Duration) -> WatermarkStrategy[T]:
+        """Do not believe timestamps that are further ahead of processing time: they do not move the watermark.
+
+        One record from a clock that is a day ahead would otherwise make all that comes within that day late. Such
+        records are passed on with the timestamp they have, the first is named in the log, and the metrics
+        `numRecordsAhead` and `maxTimestampAhead` (milliseconds) count them. To drop them, or to send them elsewhere,
+        look at them in front of the windows. (Flink has no such thing; in SQL, `WATERMARK FOR ts AS LEAST(ts,
+        CURRENT_TIMESTAMP) - INTERVAL …` does it.)
+
+        Raises:
+            ValidationException: it is negative or no duration.
+        """
+        millis = to_millis(max_ahead, "max_ahead")
+        if millis < 0:
+            raise ValidationException(f"max_ahead must not be negative: {max_ahead!r}")
+        return self._but(max_ahead=millis)
+
     def with_watermark_alignment(
         self, watermark_group: str, max_allowed_watermark_drift: Duration, update_interval: Duration = 1000
     ) -> WatermarkStrategy[T]:
@@ -192,7 +216,9 @@ class WatermarkStrategy(Generic[T]):
 
     def without_watermarks(self) -> WatermarkStrategy[T]:
         """The same timestamps, and no watermark before the end of the input: what batch mode makes of a strategy."""
-        return self._but(generator=NoWatermarks, idle_timeout=None, emit_on_event=False, alignment_group=None)
+        return self._but(
+            generator=NoWatermarks, idle_timeout=None, emit_on_event=False, max_ahead=None, alignment_group=None
+        )
 
     def __repr__(self) -> str:
         idle = f", idle after {self.idle_timeout} ms" if self.idle_timeout else ""
@@ -250,13 +276,33 @@ class Tracker(Protocol):
 
 
 class WatermarkTracker:
-    """The tracker of a strategy that asks functions about each record."""
+    """The tracker of a strategy that asks functions about each record.
 
-    __slots__ = ("_assigner", "_bounded", "_generator", "_on_event", "_plain", "emitted")
+    Attributes:
+        ahead: how many records were too far ahead of processing time to move the watermark.
+        furthest: how far ahead the furthest of them was, milliseconds.
+    """
+
+    __slots__ = (
+        "_assigner",
+        "_bounded",
+        "_generator",
+        "_max_ahead",
+        "_now",
+        "_on_event",
+        "_plain",
+        "ahead",
+        "emitted",
+        "furthest",
+    )
 
     _INT: Final = {int}
 
-    def __init__(self, strategy: WatermarkStrategy[Any]) -> None:
+    def __init__(self, strategy: WatermarkStrategy[Any], now: Callable[[], int]) -> None:
+        self._now = now
+        self._max_ahead = strategy.max_ahead
+        self.ahead = 0
+        self.furthest = 0
         self._assigner = strategy.assigner
         self._generator = strategy.generator()
         self._bounded = self._generator if type(self._generator) is BoundedOutOfOrderness else None
@@ -314,6 +360,8 @@ class WatermarkTracker:
         """
         if timestamps is None or not values:
             return []
+        if self._max_ahead is not None:
+            timestamps = self._believed(values, timestamps, self._now(), self._max_ahead)
         if self._plain and not self._on_event:
             if self._bounded is not None:
                 known: Any = timestamps if None not in timestamps else [t for t in timestamps if t is not None]
@@ -334,6 +382,29 @@ class WatermarkTracker:
                 self.emitted = mark
                 cuts.append((i, mark))
         return cuts
+
+    def _believed(
+        self, values: Sequence[Any], timestamps: Sequence[int | None], now: int, max_ahead: int
+    ) -> Sequence[int | None]:
+        """The timestamps, without those that are too far ahead of `now`."""
+        limit = now + max_ahead
+        far = [i for i, t in enumerate(timestamps) if t is not None and t > limit]
+        if not far:
+            return timestamps
+        if not self.ahead:
+            _log.warning(
+                "a timestamp is %d ms ahead of the clock, and no more than %d ms are believed: it does not move the "
+                "watermark, nor will others like it; record: %.200r",
+                (timestamps[far[0]] or 0) - now,
+                max_ahead,
+                values[far[0]],
+            )
+        self.ahead += len(far)
+        believed = list(timestamps)
+        for i in far:
+            self.furthest = max(self.furthest, (believed[i] or 0) - now)
+            believed[i] = None
+        return believed
 
     def advance(self) -> int | None:
         """The watermark to emit at a periodic tick, or None where it has not advanced."""

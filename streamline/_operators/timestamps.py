@@ -27,14 +27,18 @@ class AssignTimestamps(Operator):
     def __init__(self, strategy: WatermarkStrategy[Any], interval: Callable[[], int]) -> None:
         """`interval` gives the milliseconds between two periodic watermarks; 0: none."""
         self._strategy = strategy
-        self._tracker = WatermarkTracker(strategy)
         self._interval = interval
         self._last_record = 0
         self._idle = False
         self._ctx: OperatorContext
+        self._tracker: WatermarkTracker
 
     async def open(self, ctx: OperatorContext) -> None:
         self._ctx = ctx
+        tracker = self._tracker = WatermarkTracker(self._strategy, ctx.clock.now)
+        if self._strategy.max_ahead is not None:
+            ctx.metrics.gauge("numRecordsAhead", lambda: tracker.ahead)
+            ctx.metrics.gauge("maxTimestampAhead", lambda: tracker.furthest)
         interval, timeout = self._interval(), self._strategy.idle_timeout
         now = self._last_record = ctx.clock.now()
         if interval > 0:

@@ -16,7 +16,7 @@ from streamline._channel.watermarks import WatermarkMerger
 from streamline._core.elements import MAX_TIMESTAMP, Barrier, Batch, EndOfInput, Watermark, WatermarkStatus
 from streamline._core.log_context import LOG_CONTEXT, LogContext
 from streamline._core.time import Clock, TimerHandle
-from streamline._core.watermarks import WatermarkStrategy
+from streamline._core.watermarks import WatermarkStrategy, WatermarkTracker
 from streamline._runtime.metrics import MetricGroup
 from streamline._runtime.task import CLOSE_TIMEOUT, TaskHost, note
 from streamline._runtime.watermark_alignment import AlignmentGroups
@@ -114,6 +114,9 @@ class SourceTask:
         self._released = False
         metrics.gauge("numRecordsOut", lambda: self.output.records)
         metrics.gauge("currentOutputWatermark", lambda: self.output.emitted)
+        if strategy is not None and strategy.max_ahead is not None:
+            metrics.gauge("numRecordsAhead", lambda: sum(t.ahead for t in self._trackers()))
+            metrics.gauge("maxTimestampAhead", lambda: max((t.furthest for t in self._trackers()), default=0))
         metrics.gauge("backPressuredTimeMs", lambda: round(self.output.waited * 1000))
 
     # -- what others say to it -----------------------------------------------------------------------------------
@@ -371,6 +374,9 @@ class SourceTask:
             await self._say(self._merger.advance(state.input, mark), None)
         if start < len(batch):
             await output.send(batch.slice(start, len(batch)))
+
+    def _trackers(self) -> list[WatermarkTracker]:
+        return [s.tracker for s in self._splits.values() if isinstance(s.tracker, WatermarkTracker)]
 
     async def _say(self, moved: int | None, idle: bool | None) -> None:
         if moved is not None:

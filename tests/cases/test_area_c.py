@@ -10,7 +10,7 @@ from streamline import OutputTag, StreamExecutionEnvironment, ValidationExceptio
 from streamline._core.elements import Batch, Watermark
 from streamline._operators.join.keyed_interval import KeyedIntervalJoin
 from streamline.functions import ProcessWindowFunction
-from streamline.testing import Delay, MiniJob, OperatorHarness, Quiet, ScriptedSource, changelog
+from streamline.testing import Delay, MiniJob, OperatorHarness, Quiet, ScriptedSource, VirtualClock, changelog
 from streamline.windows import SlidingEventTimeWindows, TumblingEventTimeWindows
 
 SECOND, MINUTE, HOUR = 1000, 60_000, 3_600_000
@@ -85,6 +85,38 @@ async def test_c28_who_waits_for_alignment_is_not_idle() -> None:
         job.clock.autojump = True
         await job.wait()
     assert sum(name == "A" for name, _ in seen) == 14
+
+
+@pytest.mark.parametrize("where", ["source", "stream"])
+@pytest.mark.parametrize("on_event", [False, True])
+async def test_c29_a_clock_that_is_a_day_ahead_makes_nobody_late(
+    where: str, on_event: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """C29: 10:00, 10:02, 10:00 of the next day, 10:03 to 10:12 by the minute: nobody is late, the odd one is counted."""
+    out, late = list[Any](), list[Any]()
+    minutes = [0, 2, 24 * 60, *range(3, 13)]
+    source = ScriptedSource([step for m in minutes for step in (("a", at("10:00:00") + m * MINUTE), Delay(MINUTE))])
+    strategy = by_time().with_max_timestamp_ahead("15 min")
+    if on_event:
+        strategy = strategy.with_emit_on_event()
+
+    def build(env: StreamExecutionEnvironment) -> None:
+        if where == "source":
+            stamped = env.from_source(source, strategy, "stamped")
+        else:
+            stamped = env.from_source(source).assign_timestamps_and_watermarks(strategy).name("stamped")
+        windowed = stamped.key_by(lambda v: v[0]).window(TumblingEventTimeWindows.of(MINUTE))
+        counted = windowed.side_output_late_data(LATE).process(Counted())
+        counted.add_sink(out.append)
+        counted.get_side_output(LATE).add_sink(late.append)
+
+    async with MiniJob(build, clock=VirtualClock(at("10:00:00"))) as job:
+        await job.wait()
+        assert await job.metric("stamped", "numRecordsAhead") == 1
+        assert await job.metric("stamped", "maxTimestampAhead") == (24 * 60 - 2) * MINUTE, "read at 10:02"
+    assert late == []
+    assert sorted(out) == sorted(("a", at("10:00:00") + m * MINUTE, 1) for m in minutes)
+    assert len([m for m in caplog.messages if "ms ahead of the clock" in m]) == 1
 
 
 @pytest.mark.parametrize("timestamp", [None, "x", {"long": "x"}, 1.5])
