@@ -54,7 +54,7 @@ _option("pipeline.auto-watermark-interval", "duration", 200, "stream")
 _option("pipeline.global-job-parameters", "map", {}, "stream")
 _option("pipeline.time-slice", "duration", 5, "stream")
 _option("execution.runtime-mode", "enum", "STREAMING", "stream", "STREAMING", "BATCH", "AUTOMATIC")
-_option("execution.attached", "bool", True, "stream")
+_option("execution.attached", "bool", True, "nobody")
 
 # -- checkpoints and state -----------------------------------------------------------------------------------------
 _option("execution.checkpointing.interval", "duration", None, "stream")
@@ -77,11 +77,11 @@ _option("execution.checkpointing.dir", "str", None, "stream")
 _option("execution.checkpointing.savepoint-dir", "str", None, "stream")
 _option("execution.checkpointing.storage", "enum", "jobmanager", "stream", "jobmanager", "filesystem")
 _option("execution.checkpointing.unaligned.enabled", "bool", False, "stream")
-_option("execution.checkpointing.unaligned.forced", "bool", False, "stream")
+_option("execution.checkpointing.unaligned.forced", "bool", False, "nobody")
 _option("execution.checkpointing.aligned-checkpoint-timeout", "duration", 0, "stream")
 _option("execution.checkpointing.incremental", "bool", False, "stream")
-_option("execution.checkpointing.interval-during-backlog", "duration", None, "stream")
-_option("execution.checkpointing.checkpoints-after-tasks-finish", "bool", True, "stream")
+_option("execution.checkpointing.interval-during-backlog", "duration", None, "nobody")
+_option("execution.checkpointing.checkpoints-after-tasks-finish", "bool", True, "nobody")
 _option("execution.state-recovery.path", "str", None, "stream")
 _option("execution.state-recovery.ignore-unclaimed-state", "bool", False, "stream")
 _option("execution.state-recovery.claim-mode", "enum", "NO_CLAIM", "stream", "NO_CLAIM", "CLAIM")
@@ -222,6 +222,9 @@ ALIASES: Final[dict[str, str]] = {
     "state.checkpoint-storage": "execution.checkpointing.storage",
     "execution.checkpointing.unaligned": "execution.checkpointing.unaligned.enabled",
     "execution.checkpointing.alignment-timeout": "execution.checkpointing.aligned-checkpoint-timeout",
+    "execution.checkpointing.checkpoints-after-tasks-finish.enabled": (
+        "execution.checkpointing.checkpoints-after-tasks-finish"
+    ),
     "execution.savepoint.path": "execution.state-recovery.path",
     "execution.savepoint.ignore-unclaimed-state": "execution.state-recovery.ignore-unclaimed-state",
     "execution.savepoint-restore-mode": "execution.state-recovery.claim-mode",

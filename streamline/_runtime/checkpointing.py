@@ -126,7 +126,10 @@ class Checkpointing:
             CheckpointException: what was asked for cannot be read, or does not fit the program.
         """
         self._program = program
-        checkpoint = await (self._again() if self._restored_once else self._chosen())
+        first = not self._restored_once
+        checkpoint = await (self._chosen() if first else self._again())
+        if first and checkpoint is not None and self._options.restore != "latest":
+            await self._take_over(checkpoint)
         if self._store is not None:
             self.coordinator.continue_after(await self._store.next_id() - 1)
         if checkpoint is None:
@@ -138,6 +141,10 @@ class Checkpointing:
         self._kept = checkpoint if in_memory else Checkpoint(checkpoint.location, checkpoint.manifest)
         self.coordinator.continue_after(checkpoint.id)
         self.report = mapped.report
+        if self._store is None or not self._store.holds(checkpoint.location):
+            for operator in mapped.operators.values():
+                for snapshot in operator.snapshots:
+                    snapshot.elsewhere = True
         what = "savepoint" if checkpoint.manifest.kind == "savepoint" else "checkpoint"
         _log.info(
             "job %s goes on from %s %d, %s\n  %s",
@@ -148,6 +155,21 @@ class Checkpointing:
             "\n  ".join(mapped.report),
         )
         return mapped.operators
+
+    async def _take_over(self, checkpoint: Checkpoint) -> None:
+        """A checkpoint that was named: ours from now on, or not to be touched."""
+        if not self._options.claim:
+            if self._store is not None:
+                self._store.spare(checkpoint)
+        elif self._store is None:
+            _log.warning(
+                "job %s is to claim %s, and has no checkpoint storage: it is kept, as nothing that lasts follows it",
+                self._job_name,
+                checkpoint.location,
+            )
+        else:
+            await self._store.claim(checkpoint)
+            self._from_store = True
 
     async def _chosen(self) -> Checkpoint | None:
         """What the first attempt starts from."""

@@ -28,6 +28,8 @@ class CheckpointOptions:
         retain_on_cancellation, retain_on_failure: whether they stay when the job ends that way. When it has finished,
             they are deleted: there is nothing to go on with.
         restore: "latest", the path of a checkpoint or savepoint, or None: start anew.
+        claim: what `restore` names is taken over: it counts as one of the job's own, and is deleted as they are. If
+            not, it is never touched.
         allow_non_restored_state: state that no operator takes is dropped, instead of being an error.
     """
 
@@ -39,6 +41,7 @@ class CheckpointOptions:
     retain_on_cancellation: bool = True
     retain_on_failure: bool = True
     restore: str | Literal["latest"] | None = "latest"
+    claim: bool = False
     allow_non_restored_state: bool = False
 
 

@@ -124,7 +124,11 @@ def split_file(snapshot: SubtaskSnapshot) -> list[bytes]:
     blocks = [b for t in tables for b in t.blocks]
     lengths = [[len(b) for b in t.blocks] for t in tables]
     bare = msgspec.structs.replace(
-        snapshot, uploads=None, fetch=None, tables=[msgspec.structs.replace(t, blocks=[]) for t in tables]
+        snapshot,
+        uploads=None,
+        fetch=None,
+        elsewhere=False,
+        tables=[msgspec.structs.replace(t, blocks=[]) for t in tables],
     )
     head = _encoder.encode([FORMAT, bare, lengths])
     return [_MAGIC, len(head).to_bytes(4, "big"), head, *blocks]

@@ -310,7 +310,8 @@ class RocksBackend:
 
     def adopt(self, snapshot: SubtaskSnapshot) -> None:
         """Go on with the database of a checkpoint, whose files have been put into `folder / "db"`."""
-        self.shared = dict(snapshot.files)
+        # Of files in another job's shared folder copies are needed: it may delete them.
+        self.shared = {} if snapshot.elsewhere else dict(snapshot.files)
         for written in sorted((t for t in snapshot.tables if t.form == "files"), key=lambda t: t.number):
             table = self.table(written.name, spec_of(written))
             assert table.number == written.number

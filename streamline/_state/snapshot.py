@@ -71,6 +71,7 @@ class SubtaskSnapshot(msgspec.Struct):
         small: other files of that database, by name.
         uploads: files that are still to be put there; never written.
         fetch: puts a file of the shared folder into a local one; known where the snapshot was read; never written.
+        elsewhere: that shared folder is not the one that the job's own checkpoints use; never written as True.
     """
 
     checkpoint_id: int
@@ -89,6 +90,7 @@ class SubtaskSnapshot(msgspec.Struct):
     small: dict[str, bytes] = {}
     uploads: Any = None
     fetch: Any = None
+    elsewhere: bool = False
 
     def size(self) -> int:
         """Bytes of state."""

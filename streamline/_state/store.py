@@ -96,6 +96,10 @@ class CheckpointStore:
         self._complete: list[str] = []
         #: Folders that a crashed run has not completed.
         self._garbage: list[str] = []
+        #: Checkpoints that are not ours to delete.
+        self._spared: set[str] = set()
+        #: Checkpoints that were taken over from other places, by what stands for them in `_complete`.
+        self._claimed: dict[str, Files] = {}
         self._known = False
         self._tidying = anyio.Lock()
 
@@ -116,6 +120,28 @@ class CheckpointStore:
         """These lie in the shared folder, for a checkpoint that is not complete yet."""
         for file in files:
             self._uploaded.setdefault(file.name, checkpoint_id)
+
+    def holds(self, location: str) -> bool:
+        """Whether a checkpoint or savepoint lies in the job's folder."""
+        return location.rpartition("/")[0] == self.location
+
+    def spare(self, checkpoint: Checkpoint) -> None:
+        """Never delete this one, wherever it lies, nor what it needs."""
+        if self.holds(checkpoint.location):
+            folder = checkpoint.location.rpartition("/")[2]
+            self._spared.add(folder)
+            self._needs[folder] = _needs(checkpoint.manifest)
+
+    async def claim(self, checkpoint: Checkpoint) -> None:
+        """Take over a checkpoint or savepoint: it counts as one of ours, and goes when it is the oldest of too many."""
+        await self._learn()
+        parent, _, folder = checkpoint.location.rpartition("/")
+        if not self.holds(checkpoint.location):
+            self._claimed[checkpoint.location] = files_at(parent)
+            self._complete.append(checkpoint.location)
+        elif folder not in self._complete:
+            self._complete.append(folder)
+            self._needs[folder] = _needs(checkpoint.manifest)
 
     async def tidy(self) -> None:
         """Delete checkpoints beyond the retained ones, and what crashed runs have left half written.
@@ -140,7 +166,7 @@ class CheckpointStore:
             await drop(self.files, self._garbage[0])
             del self._garbage[0]
         while len(self._complete) > kept:
-            gone = await drop(self.files, self._complete[0]) and gone
+            gone = await self._drop(self._complete[0]) and gone
             for name in self._needs.pop(self._complete.pop(0), ()):
                 self._uploaded.setdefault(name, 0)
         needed = frozenset().union(*self._needs.values())
@@ -152,13 +178,21 @@ class CheckpointStore:
                 del self._uploaded[name]
         return gone
 
+    async def _drop(self, folder: str) -> bool:
+        elsewhere = self._claimed.get(folder)
+        if elsewhere is None:
+            return await drop(self.files, folder)
+        gone = await drop_whole(elsewhere, folder.rpartition("/")[2])
+        del self._claimed[folder]
+        return gone
+
     async def _learn(self) -> None:
         """What earlier runs have left. Only what is seen now is ever deleted: another run may be writing beside us."""
         if self._known:
             return
         found, garbage = [], []
         for _, folder in await self.folders():
-            if folder in self._complete:
+            if folder in self._complete or folder in self._spared:
                 continue
             try:
                 manifest = await in_thread(_read_manifest, self.files.within(folder))
@@ -272,6 +306,30 @@ async def drop(files: Files, folder: str) -> bool:
     return True
 
 
+async def drop_whole(files: Files, folder: str) -> bool:
+    """Delete a checkpoint in a folder of another job, and what lies in that job's shared folder for it alone."""
+    needed: set[str] = set()
+    mine: frozenset[str] = frozenset()
+    try:
+        for name in await in_thread(files.names):
+            if name == _SHARED:
+                continue
+            try:
+                needs = _needs(await in_thread(_read_manifest, files.within(name)))
+            except CheckpointException:
+                continue
+            if name == folder:
+                mine = needs
+            else:
+                needed |= needs
+    except Exception as e:
+        _log.warning("%s cannot be read: %s", files.location, e)
+    gone = await drop(files, folder)
+    for name in sorted(mine - needed):
+        await drop_file(files, f"{_SHARED}/{name}")
+    return gone
+
+
 async def drop_file(files: Files, name: str) -> None:
     """Delete a file. Never fails."""
     try:
@@ -367,7 +425,7 @@ def _drop(files: Files, folder: str) -> None:
 def _read_manifest(files: Files) -> Manifest:
     try:
         data = files.read(MANIFEST)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         there = files.names()
         what = "it was never completed" if there else "there is nothing"
         raise _Incomplete(f"{files.location} is no whole checkpoint: {what}, no {MANIFEST}") from None

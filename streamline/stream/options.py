@@ -87,6 +87,11 @@ def _checkpoints(configuration: Configuration, restore: str | None) -> Checkpoin
         aligned_timeout=value("aligned-checkpoint-timeout"),
         exactly_once=exactly_once,
     )
+    if value("storage") == "filesystem" and value("dir") is None:
+        raise ValidationException(
+            "execution.checkpointing.storage is filesystem, and there is no execution.checkpointing.dir: say where, as "
+            "in enable_checkpointing(…, storage='file:/var/lib/job')"
+        )
     retention = "RETAIN_ON_CANCELLATION"
     if configuration.contains_key("execution.checkpointing.externalized-checkpoint-retention"):
         retention = value("externalized-checkpoint-retention")
@@ -100,12 +105,24 @@ def _checkpoints(configuration: Configuration, restore: str | None) -> Checkpoin
         retain_on_cancellation=retention == "RETAIN_ON_CANCELLATION",
         retain_on_failure=retention != "NO_EXTERNALIZED_CHECKPOINTS",
         restore=path if restore == "latest" and path else restore,
+        claim=configuration.value("execution.state-recovery.claim-mode") == "CLAIM",
         allow_non_restored_state=configuration.value("execution.state-recovery.ignore-unclaimed-state"),
     )
 
 
 def _restart(configuration: Configuration, batch: bool) -> Callable[[], RestartStrategy] | None:
-    """Flink's: none without checkpoints, exponential delay with them, or what the configuration says."""
+    """Flink's: none without checkpoints, exponential delay with them, or what the configuration says.
+
+    Raises:
+        ValidationException: options of the strategy that make no sense.
+    """
+    strategy = _strategy(configuration, batch)
+    if strategy is not None:
+        strategy()  # what is wrong with it is said before anything runs
+    return strategy
+
+
+def _strategy(configuration: Configuration, batch: bool) -> Callable[[], RestartStrategy] | None:
     value = configuration.value
     match value("restart-strategy.type"):
         case "fixed-delay":
