@@ -1,4 +1,4 @@
-"""Batch mode: the records of every key together, in order of their timestamps."""
+"""Batch mode: the records of every key together, in order of their timestamps; event time that is closed once."""
 
 from __future__ import annotations
 
@@ -9,10 +9,26 @@ from streamline._core.elements import MAX_TIMESTAMP
 from streamline._operators.keys import Keys
 from streamline.abc import PAUSE_EVERY, Batch, Operator, Output
 
-__all__ = ("BatchSort",)
+__all__ = ("BatchSort", "HoldWatermarks")
 
 #: Records in one batch.
 _RUN = 1024
+
+
+@final
+class HoldWatermarks(Operator):
+    """Lets records pass, and of all watermarks the last one: in batch mode event time is closed once, at the end.
+
+    Changelog, timestamps and order: kept. State: none. Watermarks: the final one.
+    """
+
+    name = "hold watermarks"
+
+    async def on_batch(self, batch: Batch, out: Output) -> None:
+        await out.send(batch)
+
+    async def on_watermark(self, watermark: int, out: Output) -> int | None:
+        return watermark if watermark == MAX_TIMESTAMP else None
 
 
 @final
@@ -44,8 +60,9 @@ class BatchSort(Operator):
                 found.append(entry)
 
     async def on_watermark(self, watermark: int, out: Output) -> int | None:
-        if watermark == MAX_TIMESTAMP:
-            await self._send(out)
+        if watermark < MAX_TIMESTAMP:
+            return None  # the records before it are still held back: passed on it would make them late
+        await self._send(out)
         return watermark
 
     async def on_end(self, out: Output) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, Final, get_origin
+from typing import Any, Final, get_args, get_origin
 
 import msgspec
 
@@ -14,7 +14,16 @@ from streamline._operators.calls import style
 from streamline._operators.function import Function, instance, method_of
 from streamline.errors import ValidationException
 
-__all__ = ("check_field", "checked", "event_time_of", "event_time_of_any", "result_type", "selector_of")
+__all__ = (
+    "check_field",
+    "checked",
+    "differ",
+    "event_time_of",
+    "event_time_of_any",
+    "projected",
+    "result_type",
+    "selector_of",
+)
 
 
 def checked(function: Any, method: str, what: str) -> Any:
@@ -109,6 +118,52 @@ def _part(element_type: Any, found: DataType, field: int | str, what: str) -> Da
         there = f"they have {', '.join(names)}"
     which = f"number {field}" if isinstance(field, int) else repr(field)
     raise ValidationException(f"{what}: records of type {element_text(element_type)} have no field {which}: {there}")
+
+
+def differ(one: Any, other: Any) -> bool:
+    """Whether two element types are known, and not the same but for what may be NULL or is not known of a part."""
+    if one is None or other is None or one == other:
+        return False
+    try:
+        return _differ(to_data_type(one), to_data_type(other))
+    except ValidationException:
+        return False
+
+
+def _differ(one: DataType, other: DataType) -> bool:
+    if "RAW" in (one.root, other.root):
+        return False
+    if one.root != other.root or one.cls is not other.cls or len(one.fields) != len(other.fields):
+        return True
+    parts = [(a.type, b.type) for a, b in zip(one.fields, other.fields)]
+    parts += [
+        (a, b) for a, b in ((one.element, other.element), (one.key, other.key)) if a is not None and b is not None
+    ]
+    return any(_differ(a, b) for a, b in parts)
+
+
+def projected(element_type: Any, indexes: tuple[int, ...]) -> Any:
+    """The type of some fields of tuples; None where it is not known.
+
+    Raises:
+        ValidationException: the type is known to be another, or has fewer fields.
+    """
+    try:
+        found = to_data_type(element_type)
+    except ValidationException:
+        return None
+    is_tuple = found.root == "ROW" or (isinstance(found.cls, type) and issubclass(found.cls, tuple))
+    if not is_tuple and found.root not in ("RAW", "ARRAY"):
+        raise ValidationException(f"project keeps fields of tuples and Rows, and {element_text(element_type)} is none")
+    if is_tuple and max(indexes) >= len(found.fields):
+        raise ValidationException(
+            f"project: there is no field number {max(indexes)}; {element_text(element_type)} has {len(found.fields)}, "
+            "counted from 0"
+        )
+    parts = getattr(element_type, "parts", None) or (get_args(element_type) if is_tuple else ())
+    if not parts or any(parts[i] is None for i in indexes):
+        return None
+    return tuple[tuple(parts[i] for i in indexes)]  # type: ignore[misc]
 
 
 def _closed(cls: Any) -> bool:

@@ -97,8 +97,8 @@ class StreamNode:
 
     def set_max_parallelism(self: S, max_parallelism: int) -> S:
         """The number of key groups: the highest parallelism that the operator's state can ever be restored at."""
-        if not 1 <= max_parallelism <= 32768:
-            raise ValidationException(f"the max parallelism has to be in 1..32768, not {max_parallelism}")
+        if type(max_parallelism) is not int or not 1 <= max_parallelism <= 32768:
+            raise ValidationException(f"the max parallelism has to be an int in 1..32768, not {max_parallelism!r}")
         return self._set(max_parallelism=max_parallelism)
 
     def force_non_parallel(self: S) -> S:

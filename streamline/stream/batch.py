@@ -7,7 +7,7 @@ from functools import partial
 
 from streamline._channel.partition import Forward, Hash
 from streamline._graph.stream_graph import Edge, Node, StreamGraph
-from streamline._operators.batch_sort import BatchSort
+from streamline._operators.batch_sort import BatchSort, HoldWatermarks
 from streamline.errors import ValidationException
 
 __all__ = ("as_batch", "is_batch")
@@ -41,7 +41,7 @@ def as_batch(graph: StreamGraph) -> StreamGraph:
         if any(node.key):
             edges = [_sorted(batch, node, edge) for edge in edges]
         added = batch.add(_for_batch(node), *edges)
-        ids[node.id] = added.id
+        ids[node.id] = _without_watermarks(batch, added).id
     return batch
 
 
@@ -52,6 +52,23 @@ def _for_batch(node: Node) -> Node:
     if node.strategy is not None:
         node = replace(node, strategy=node.strategy.without_watermarks())
     return node
+
+
+def _without_watermarks(batch: StreamGraph, source: Node) -> Node:
+    """An operator behind a source that may make watermarks by itself: they count no more than those of a strategy."""
+    if source.kind != "source" or source.event_time == "no":
+        return source
+    hold = Node(
+        0,
+        f"hold watermarks of {source.name}",
+        "operator",
+        HoldWatermarks,
+        parallelism=source.parallelism,
+        event_time=source.event_time,
+        output_type=source.output_type,
+        options=source.options,
+    )
+    return batch.add(hold, Edge(source.id, 0, 0, Forward()))
 
 
 def _sorted(batch: StreamGraph, node: Node, edge: Edge) -> Edge:

@@ -18,7 +18,9 @@ from streamline._channel.partition import (
     Rescale,
     Shuffle,
 )
+from streamline._core.changes import Row
 from streamline._core.output_tag import OutputTag
+from streamline._core.typeinfo import element_text
 from streamline._core.watermarks import WatermarkStrategy
 from streamline._graph.stream_graph import Node
 from streamline._operators.collect import Collect, Handover
@@ -33,7 +35,7 @@ from streamline._operators.window.assign import WindowAssigner
 from streamline.abc import Sink, TableBridge
 from streamline.errors import ValidationException
 from streamline.functions import FilterFunction, FlatMapFunction, KeySelector, MapFunction
-from streamline.stream.adapt import checked, result_type, selector_of
+from streamline.stream.adapt import checked, differ, projected, result_type, selector_of
 from streamline.stream.base import Origin, Stream, StreamNode
 from streamline.stream.results import CollectedResults
 
@@ -126,15 +128,15 @@ class DataStream(Stream, StreamNode, Generic[T]):
         return self._new(self._attach("process", lambda: Process(func, event_time), output_type=kind))
 
     def project(self, *field_indexes: int) -> DataStream[Any]:
-        """Keep some fields of tuples, in the given order; the results are tuples.
+        """Keep some fields of tuples (or Rows), in the given order; the results are tuples.
 
         Raises:
-            ValidationException: no field was named, or a name instead of a number.
+            ValidationException: no field was named, a name instead of a number, a number that the tuples have not, or
+                the records are no tuples. Where their type is not known the job fails with the first record.
         """
-        if not field_indexes or not all(isinstance(i, int) for i in field_indexes):
-            raise ValidationException(f"project needs numbers of fields of a tuple, not {field_indexes!r}")
-        from_type = getattr(self._type, "parts", None)
-        kind = tuple[tuple(from_type[i] for i in field_indexes)] if from_type and None not in from_type else None  # type: ignore[misc]
+        if not field_indexes or not all(type(i) is int and i >= 0 for i in field_indexes):
+            raise ValidationException(f"project needs numbers of fields of a tuple (from 0), not {field_indexes!r}")
+        kind = projected(self._type, field_indexes)
         return self._new(self._attach("project", lambda: Map(_projection(field_indexes)), output_type=kind))
 
     # -- keys, streams together ----------------------------------------------------------------------------------
@@ -193,14 +195,23 @@ class DataStream(Stream, StreamNode, Generic[T]):
         A union with itself has every record twice. It is no operator: it costs nothing.
 
         Raises:
-            ValidationException: a stream of another environment.
+            ValidationException: a stream of another environment, or of another type where both are known.
         """
         origins = list(self._plain_origins())
+        kind = self._type
         for stream in streams:
+            if not isinstance(stream, DataStream):
+                raise ValidationException(f"union needs streams, not {stream!r}")
             if stream._env is not self._env:
                 raise ValidationException("union: the streams belong to different environments")
+            if differ(kind, stream._type):
+                raise ValidationException(
+                    f"Cannot union streams of different types: {element_text(kind)} and {element_text(stream._type)}. "
+                    "Map them to one type, or declare what they have in common by type_info= or output_type="
+                )
+            kind = stream._type if kind is None else kind
             origins += stream._plain_origins()
-        return DataStream(self._env, origins, self._type)
+        return DataStream(self._env, origins, kind)
 
     def _plain_origins(self) -> list[Origin]:
         return list(self._origins)
@@ -431,7 +442,13 @@ class DataStreamSink(StreamNode):
 
 
 def _projection(indexes: tuple[int, ...]) -> Callable[[Any], Any]:
+    largest = max(indexes)
+
     def project(value: Any) -> tuple[Any, ...]:
+        if not isinstance(value, (tuple, list, Row)):
+            raise ValidationException(f"project keeps fields of tuples and Rows, and {type(value).__name__} is none")
+        if largest >= len(value):
+            raise ValidationException(f"project: there is no field number {largest}, the record has {len(value)}")
         return tuple([value[i] for i in indexes])
 
     return project

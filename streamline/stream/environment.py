@@ -350,7 +350,7 @@ class StreamExecutionEnvironment:
             CheckpointException: there is no whole checkpoint at that path, or it does not fit the program.
             Exception: what made the job fail, as it was raised; its notes say where.
         """
-        job = await self._launch(self._pending(), job_name, restore)
+        job = await self._launch(self._something(), job_name, restore)
         try:
             return await job.wait()
         except asyncio.CancelledError:
@@ -361,7 +361,7 @@ class StreamExecutionEnvironment:
         self, job_name: str | None = None, *, restore: str | os.PathLike[str] | None = "latest"
     ) -> JobClient:
         """As `execute`, but returns as soon as the job runs."""
-        return JobClient(await self._launch(self._pending(), job_name, restore))
+        return JobClient(await self._launch(self._something(), job_name, restore))
 
     def collecting(
         self,
@@ -387,6 +387,13 @@ class StreamExecutionEnvironment:
         """Nodes that were built since the last execution. A source alone is none."""
         return [n.id for n in self.graph.nodes.values() if n.id not in self._executed and n.kind != "source"]
 
+    def _something(self) -> list[int]:
+        """What was built since the last execution; it is an error if that is nothing."""
+        found = self._pending()
+        if not found:
+            raise StreamlineError("No operators defined in streaming topology. Cannot execute.")
+        return found
+
     async def _launch(
         self,
         roots: Sequence[int],
@@ -394,8 +401,6 @@ class StreamExecutionEnvironment:
         restore: str | os.PathLike[str] | None,
         whole: StreamGraph | None = None,
     ) -> Job:
-        if not roots:
-            raise StreamlineError("No operators defined in streaming topology. Cannot execute.")
         graph = (whole or self.graph).above(roots)
         place = _restore_point(restore)
         batch = is_batch(self.configuration.value("execution.runtime-mode"), graph)
@@ -421,8 +426,12 @@ class StreamExecutionEnvironment:
                     )
 
     def get_execution_plan(self) -> str:
-        """The graph that the next `execute` would run, as JSON: nodes with name, parallelism and inputs."""
-        return execution_plan(self.graph.above(self._pending()), self.get_parallelism())
+        """The graph that the next `execute` would run, as JSON: nodes with name, parallelism and inputs.
+
+        Raises:
+            StreamlineError: nothing was built since the last execution.
+        """
+        return execution_plan(self.graph.above(self._something()), self.get_parallelism())
 
     async def close(self) -> None:
         """Cancel the jobs of this environment that still run; returns when nothing of them is left."""

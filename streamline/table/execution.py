@@ -10,6 +10,7 @@ from typing import Any, Final
 from streamline._channel.partition import Forward
 from streamline._core import types as t
 from streamline._core.changes import ChangelogMode, Row
+from streamline._core.options import OPTIONS
 from streamline._core.types import Field
 from streamline._graph.stream_graph import StreamGraph
 from streamline.errors import StreamlineError, ValidationException
@@ -62,9 +63,17 @@ class Execution:
                         f"{key} = rocksdb needs the package rocksdict: install streamline[rocksdb]"
                     )
                 text = f"{value} ms" if key.endswith("interval") else value
-                if self.host.configuration.get(target, None) != text:
-                    self.host.configuration.set(target, text)
+                self._hand_on(target, text)
+        for key, text in config.get_configuration().to_dict().items():
+            option = OPTIONS.get(key)
+            # The mode is the table environment's own: it is told when it is made.
+            if option is not None and option.reader == "stream" and key != "execution.runtime-mode":
+                self._hand_on(key, text)
         return self.session.planner_config
+
+    def _hand_on(self, key: str, text: str) -> None:
+        if self.host.configuration.get(key, None) != text:
+            self.host.configuration.set(key, text)
 
     def explain(self, rels: Sequence[Rel], details: Sequence[Any]) -> str:
         """The plans as text."""
@@ -136,7 +145,7 @@ class Execution:
             raise StreamlineError("No operators defined in streaming topology. Cannot execute.")
         graph = self.host.copied_graph()
         attached = self._add(sinks, graph)
-        name = "insert-into_" + ",".join(s.name for s in sinks)
+        name = self.session.config.value("pipeline.name") or "insert-into_" + ",".join(s.name for s in sinks)
         job = await self.host.run(graph, [a.node for a in attached], name)
         schema = ResolvedSchema.of(Field(s.name, t.BIGINT) for s in sinks)
         result = TableResult(
