@@ -211,6 +211,13 @@ class Traits:
                 found = {p: n + i for i, p in enumerate(rel.properties)}
                 time_column = found.get("rowtime", found.get("proctime"))
                 return Window(rel.spec, found.get("start"), found.get("end"), time_column, rel.processing, rel.local)
+            case L.Aggregate(window=None, sets=()):
+                # Groups of a window are in it, whatever aggregates them.
+                inner = self.window(rel.input)
+                if inner is None or inner.start not in rel.keys or inner.end not in rel.keys:
+                    return None
+                at = {k: i for i, k in reversed(list(enumerate(rel.keys)))}
+                return inner.moved(at.get)
             case L.Filter() | O.Rank() | L.Sort():
                 return self.window(rel.inputs[0])
             case L.Join(kind=("SEMI" | "ANTI")) if self.window(rel.left) and self.window(rel.right):

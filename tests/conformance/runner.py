@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 from streamline._core.changes import ChangelogMode, Row
@@ -85,7 +86,8 @@ async def run_case(case: dict[str, Any]) -> dict[str, Any]:
         arrival = [name for name, spec in tables.items() for _ in spec["rows"]]
     read = [name for name in arrival if tables[name]["changelog"] != "lookup"]
     rows = {name: spec["rows"] for name, spec in tables.items()}
-    RecordedFactory.case = Recorded(rows, Pace(read) if paced else None)
+    pace = Pace(read) if paced else None
+    RecordedFactory.case = Recorded(rows, pace)
     env = StreamTableEnvironment.create(StreamExecutionEnvironment(clock=VirtualClock()))
     try:
         for key, value in {"table.local-time-zone": "UTC", **case.get("config", {})}.items():
@@ -99,6 +101,8 @@ async def run_case(case: dict[str, Any]) -> dict[str, Any]:
         stream = _stream(env, _one_rowtime(table), case)
     except (SqlParserException, ValidationException, TableException) as error:
         return {"error": {"phase": phase_of(error), "message": str(error)}}
+    if pace is not None:
+        pace._order = deque(name for name in pace._order if name in pace._ends)  # tables that the query does not read
     try:
         async with stream.execute_and_collect() as results:
             changelog = [_encoded(row, types) async for row in results]

@@ -19,9 +19,9 @@ HERE = Path(__file__).parent
 ANSWER = ("expected", "compare", "order", "order_note", "changelog_mode", "plan_nodes", "expect_error", "quirk")
 
 
-def load() -> list[dict[str, Any]]:
-    """The recorded cases."""
-    files = sorted((HERE / "cases").glob("*.jsonl"))
+def load(folder: str = "cases") -> list[dict[str, Any]]:
+    """The recorded cases of a folder."""
+    files = sorted((HERE / folder).glob("*.jsonl"))
     return [json.loads(line) for file in files for line in file.read_text("utf-8").splitlines()]
 
 
@@ -45,6 +45,18 @@ async def test_recorded(name: str) -> None:
     if name in MISSES:
         assert found is not None, f"{name} matches: take it from known_misses.txt"
         pytest.xfail(MISSES[name])
+    assert found is None, f"{case['sql']}\n{found}"
+
+
+MORE = {case["name"]: case for case in load("more")}
+
+
+@pytest.mark.filterwarnings("ignore:configuration key .* is known to Flink")
+@pytest.mark.parametrize("name", MORE)
+async def test_more(name: str) -> None:
+    """Queries that were answered otherwise once."""
+    case = MORE[name]
+    found = difference(case, await run_case({k: v for k, v in case.items() if k not in ANSWER}))
     assert found is None, f"{case['sql']}\n{found}"
 
 

@@ -15,6 +15,7 @@ from streamline.table.bind.query_grouping import milliseconds_of
 from streamline.table.bind.query_match import bind_match
 from streamline.table.bind.query_names import Named, Relation, shifted
 from streamline.table.bind.query_scope import FromScope
+from streamline.table.bind.query_subquery import placed
 from streamline.table.expr.functions.logic import and_
 from streamline.table.expr.nodes import Expr, InputRef, Literal
 from streamline.table.expr.registry import bind_call
@@ -184,6 +185,8 @@ class TableBinder:
         found = self._correlated(left, right_node, kind, node)
         if found is not None:
             return found
+        if isinstance(right_node, exp.Lateral) and isinstance(right_node.this, exp.Subquery):
+            return self._lateral(left, right_node, kind, node)
         version = right_node.args.get("version") if isinstance(right_node, exp.Table) else None
         if version is not None:
             return self._temporal(left, right_node, version, kind, node)
@@ -198,6 +201,41 @@ class TableBinder:
         if kind not in ("INNER", "LEFT"):
             raise error_at(node, f"{kind} JOIN with a table function is not possible: it depends on the left side")
         return self._correlate(left, call, right, kind, node.args.get("on"))
+
+    def _lateral(self, left: Relation, node: exp.Lateral, kind: JoinKind, join: exp.Join) -> Relation:
+        """`LATERAL (SELECT …)`: a join by what the query is correlated by."""
+        bound = self.query.bind(node.this.this, FromScope(self.select, left, "LATERAL"))
+        if not bound.correlations:
+            return self._joined(left, self._aliased(bound.rel, node), kind, join)
+        query = node.this.this
+        if any(query.args.get(a) is not None for a in ("order", "limit", "offset", "fetch", "qualify")) or query.find(
+            exp.Window
+        ):
+            raise error_at(
+                node, "a correlated query cannot have ORDER BY, LIMIT or OVER windows; rewrite it as a join and Top-N"
+            )
+        if kind not in ("INNER", "LEFT"):
+            raise error_at(join, f"{kind} JOIN with a correlated query is not possible: it depends on the left side")
+        if bound.rel.schema.names[len(bound.names) :]:
+            # The columns that only serve the correlation have no names that can be used.
+            hidden = [f"{name}$" for name in bound.rel.schema.names[len(bound.names) :]]
+            rel = build.rename(bound.rel, [*bound.names, *hidden])
+        else:
+            rel = bound.rel
+        shown = self._aliased(build.project(rel, rel.schema.refs()[: len(bound.names)], bound.names), node)
+        width = len(left.rel.schema)
+        conditions = [placed(c, width) for c in bound.correlations]
+        right = Relation(rel, shown.columns)
+        on = join.args.get("on")
+        if on is not None and not _is_true(on):
+            both = Join(left.rel, rel, kind, _TRUE)
+            columns = (*left.columns, *(replace(c, expr=shifted(c.expr, width)) for c in right.columns))
+            scope = FromScope(self.select, Relation(both, columns), "ON", self.select.outer)
+            conditions.append(scope.binder.bind_condition(on, "ON"))
+        made = Join(left.rel, rel, kind, and_(*conditions) if len(conditions) > 1 else conditions[0])
+        types = [f.type for f in made.schema]
+        columns = (*left.columns, *(replace(c, expr=shifted(c.expr, width)) for c in right.columns))
+        return Relation(made, tuple(replace(c, expr=shifted(c.expr, 0, types)) for c in columns))
 
     def _correlate(
         self, left: Relation, call: TableFunctionCall, right: exp.Expression, kind: JoinKind, on: exp.Expression | None

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from streamline.table.bind.query import QueryBinder
     from streamline.table.bind.query_select import Bound
 
-__all__ = ("SubqueryBinder",)
+__all__ = ("SubqueryBinder", "placed")
 
 _COMPARISONS: Final[dict[type, str]] = {
     exp.EQ: "=",
@@ -99,7 +99,7 @@ class SubqueryBinder:
     ) -> None:
         sub = self.query.bind(query, scope)
         width = len(self.rel.schema)
-        tests = [_placed(c, width) for c in sub.correlations]
+        tests = [placed(c, width) for c in sub.correlations]
         if operator is not None:
             if len(left) != len(sub.names):
                 raise error_at(
@@ -145,7 +145,7 @@ class SubqueryBinder:
         if marked:
             single = build.project(single, [*single.schema.refs(), _TRUE], [*single.schema.names, "found"])
         width = len(self.rel.schema)
-        conditions = [_placed(c, width) for c in sub.correlations]
+        conditions = [placed(c, width) for c in sub.correlations]
         self.rel = build.join(
             self.rel,
             single,
@@ -227,7 +227,7 @@ class SubqueryBinder:
         for c, place in zip(sub.correlations, range(len(keys))):
             sides = _sides(c)
             assert sides is not None
-            tests.append(bind_call("=", (_placed(sides[1], 0), shifted(found.schema.ref(place), width))))
+            tests.append(bind_call("=", (placed(sides[1], 0), shifted(found.schema.ref(place), width))))
         condition = and_(*tests) if len(tests) > 1 else tests[0] if tests else None
         self.rel = build.join(self.rel, found, "LEFT", condition)
         count = self.rel.schema.ref(width + len(keys))
@@ -306,7 +306,7 @@ def _row(expr: Expr) -> Sequence[Expr]:
     return expr.operands if isinstance(expr, Call) and expr.function.name == "ROW" else (expr,)
 
 
-def _placed(condition: Expr, width: int) -> Expr:
+def placed(condition: Expr, width: int) -> Expr:
     """A correlation over the row of the query around followed by the subquery's."""
 
     def place(e: Expr) -> Expr | None:

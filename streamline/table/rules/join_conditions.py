@@ -14,7 +14,8 @@ from streamline.table import build
 from streamline.table.expr.functions.logic import and_, conjuncts
 from streamline.table.expr.nodes import Call, Expr, InputRef, Literal, input_refs, is_deterministic, rewrite
 from streamline.table.expr.registry import bind_call
-from streamline.table.logical import Filter, Join, Project, Rel
+from streamline.table.logical import Filter, Join, JoinKind, Project, Rel
+from streamline.table.rules.null_rejection import rejects_null
 from streamline.table.rules.rule import Context
 
 __all__ = ("compute_join_keys", "push_filter_into_join", "push_join_condition")
@@ -46,6 +47,9 @@ def push_filter_into_join(rel: Rel, context: Context) -> Rel | None:
         return None
     join = rel.input
     width = len(join.left.schema)
+    kind = narrowed(join.kind, rel.condition, width)
+    if kind != join.kind:
+        return Filter(Join(join.left, join.right, kind, join.condition, join.state_ttl), rel.condition)
     left, right, into, stay = [], [], [], []
     for c in conjuncts(rel.condition):
         sides = _sides(c, width)
@@ -69,6 +73,16 @@ def push_filter_into_join(rel: Rel, context: Context) -> Rel | None:
         join.state_ttl,
     )
     return build.filter_(made, all_of(stay))
+
+
+def narrowed(kind: JoinKind, condition: Expr, width: int) -> JoinKind:
+    """The kind of a join below a filter: what it pads with NULL and the filter drops is not made."""
+    if kind not in ("LEFT", "RIGHT", "FULL"):
+        return kind
+    parts = conjuncts(condition)
+    keeps_left = kind != "RIGHT" and not any(rejects_null(c, lambda i: i >= width) for c in parts)
+    keeps_right = kind != "LEFT" and not any(rejects_null(c, lambda i: i < width) for c in parts)
+    return "FULL" if keeps_left and keeps_right else "LEFT" if keeps_left else "RIGHT" if keeps_right else "INNER"
 
 
 def push_join_condition(rel: Rel, context: Context) -> Rel | None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from streamline.table import logical as L
 from streamline.table import optimized as O
 from streamline.table.expr.nodes import AggCall, Expr, InputRef, input_refs, rewrite
+from streamline.table.traits import Traits
 
 __all__ = ("prune_columns",)
 
@@ -75,7 +76,7 @@ def _prune(rel: L.Rel, needed: frozenset[int]) -> Pruned:
             below, inner = _below(rel.input, needed | input_refs(rel.condition))
             return L.Filter(below, _moved(rel.condition, inner)), tuple(inner)
         case L.Aggregate():
-            return _aggregate(rel), _all(rel)
+            return _aggregate(rel, needed)
         case O.WindowAggregate():
             return _window_aggregate(rel), _all(rel)
         case L.Join():
@@ -92,10 +93,16 @@ def _prune(rel: L.Rel, needed: frozenset[int]) -> Pruned:
         case O.Rank():
             return _rank(rel, needed)
         case L.Sort() | O.SortLimit() | O.TemporalSort():
-            below, inner = _below(rel.input, needed | {k.column for k in rel.keys})
+            read = needed | {k.column for k in rel.keys} if _unchanging(rel.input) else _all(rel.input)
+            below, inner = _below(rel.input, read)
             return replace(rel, input=below, keys=_keys(rel.keys, inner)), tuple(inner)
         case _:
             return rel.with_inputs([_exact(i, _all(i)) for i in rel.inputs]), _all(rel)
+
+
+def _unchanging(rel: L.Rel) -> bool:
+    """Whether nobody can tell if the node has columns that nobody reads: else a change of theirs is a change."""
+    return Traits().insert_only(rel)
 
 
 def _below(rel: L.Rel, needed: Iterable[int]) -> tuple[L.Rel, dict[int, int]]:
@@ -104,18 +111,26 @@ def _below(rel: L.Rel, needed: Iterable[int]) -> tuple[L.Rel, dict[int, int]]:
     return new, {old: i for i, old in enumerate(kept)}
 
 
-def _aggregate(rel: L.Aggregate) -> L.Rel:
-    needed = sorted({*rel.keys, *_read_by(rel.calls), *([rel.window.time] if rel.window else [])})
+def _aggregate(rel: L.Aggregate, wanted: frozenset[int]) -> Pruned:
+    width = len(rel.keys)
+    used = [i for i in range(len(rel.calls)) if width + i in wanted or rel.window is not None]
+    if not used and not rel.keys and rel.calls:
+        used = [0]  # A row is sent again for each row that comes, whatever is in it.
+    calls = [rel.calls[i] for i in used]
+    needed = sorted({*rel.keys, *_read_by(calls), *([rel.window.time] if rel.window else [])})
     place = {old: i for i, old in enumerate(needed)}
     window = None if rel.window is None else replace(rel.window, time=place[rel.window.time])
-    return replace(
+    kept = (*range(width), *(width + i for i in used), *range(width + len(rel.calls), len(rel.schema)))
+    node = replace(
         rel,
         input=_exact(rel.input, needed),
         keys=tuple(place[k] for k in rel.keys),
-        calls=tuple(_call(c, place) for c in rel.calls),
+        calls=tuple(_call(c, place) for c in calls),
+        names=tuple(rel.names[i] for i in kept),
         sets=tuple(tuple(place[k] for k in s) for s in rel.sets),
         window=window,
     )
+    return node, kept
 
 
 def _window_aggregate(rel: O.WindowAggregate) -> L.Rel:
@@ -179,7 +194,7 @@ def _over(rel: L.Over, needed: frozenset[int]) -> Pruned:
     read = {i for i in needed if i < width} | _read_by(rel.calls[i].call for i in used)
     for i in used:
         read |= {*rel.calls[i].partition, *(k.column for k in rel.calls[i].order)}
-    kept = sorted(read)
+    kept = sorted(read) if _unchanging(rel.input) else [*range(width)]
     place = {old: i for i, old in enumerate(kept)}
     below = _exact(rel.input, kept)
     calls = tuple(

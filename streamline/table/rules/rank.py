@@ -6,11 +6,14 @@ SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY v DESC) AS r
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from streamline._core import types as t
 from streamline.errors import TableException
 from streamline.table import build
 from streamline.table.expr.functions.logic import conjuncts
 from streamline.table.expr.nodes import Call, Expr, InputRef, Literal
-from streamline.table.logical import Filter, Over, Rel, Sort, Values
+from streamline.table.logical import Filter, Over, Project, Rel, Sort, Values
 from streamline.table.optimized import Rank, SortLimit, TemporalSort
 from streamline.table.rules.join_conditions import all_of
 from streamline.table.rules.rule import Context
@@ -37,14 +40,21 @@ def rank(rel: Rel, context: Context) -> Rel | None:
         low, high = bounds
         first = first if low is None else max(first, low)
         last = high if last is None else last if high is None else min(last, high)
+    name = over.calls[0].call.name
+    if last is None and first > 1 and name == "ROW_NUMBER":
+        raise TableException(
+            "Rank end is not specified. Currently rank only support TopN, which means the rank end must be specified: "
+            f"compare {over.names[0]} with an upper bound, as in {over.names[0]} <= 10"
+        )
     if last is None:
         return None
-    name = over.calls[0].call.name
     if name != "ROW_NUMBER":
         raise TableException(
             f"{name}() on streaming table is not supported currently; use ROW_NUMBER(), and a second sort key where "
             "ties matter"
         )
+    if last <= 0:
+        raise TableException(f"Rank end should not less than zero, but now is {last}")
     if last < first:
         return Values(over.schema, ())
     window = context.traits.window(over.input)
@@ -52,6 +62,12 @@ def rank(rel: Rel, context: Context) -> Rel | None:
     end = None
     if window is not None and window.start in call.partition and window.end in call.partition:
         end = window.end
+    if first == last:
+        # There is only one place, so the number is no column that changes: the rows are told apart by the others.
+        ranked = Rank(over.input, call.partition, call.order, first, last, None, window_end=end)
+        number = Literal(first, t.BIGINT.not_null())
+        exprs: tuple[Expr, ...] = (*ranked.schema.refs(), number)
+        return build.filter_(Project(ranked, exprs, over.schema.names), all_of(rest))
     node = Rank(over.input, call.partition, call.order, first, last, over.names[0], window_end=end)
     return build.filter_(node, all_of(rest))
 
@@ -99,6 +115,17 @@ def sort(rel: Rel, context: Context) -> Rel | None:
         return None
     if rel.limit == 0:
         return Values(rel.schema, ())
+    if rel.limit is None and rel.offset:
+        raise TableException(
+            "FETCH is missed, which on streaming table is not supported currently: give OFFSET a LIMIT as well"
+        )
+    if isinstance(rel.input, Project) and context.traits.changes(rel.input):
+        # Updates of columns that are projected away move rows too: the projection comes after.
+        inner = rel.input
+        columns = [inner.exprs[k.column] for k in rel.keys]
+        if all(isinstance(c, InputRef) for c in columns):
+            keys = tuple(replace(k, column=c.index) for k, c in zip(rel.keys, columns) if isinstance(c, InputRef))
+            return Project(Sort(inner.input, keys, rel.offset, rel.limit), inner.exprs, inner.names)
     if rel.limit is not None or not rel.keys:
         return SortLimit(rel.input, rel.keys, rel.offset, rel.limit)
     first = rel.keys[0]
