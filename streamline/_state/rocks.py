@@ -28,10 +28,10 @@ from streamline.errors import StateEncodingException, StreamlineError, Validatio
 
 __all__ = ("RocksBackend", "RocksDatabase", "local_folder")
 
-#: Entries that are written before they are handed to the database.
+#: Entries that are written before they are handed to the database: some milliseconds' work.
 _DIRTY: Final = 2000
-#: Entries of a subtask that are kept in memory.
-_HELD: Final = 100_000
+#: Entries of a subtask that come into memory before those that were not used meanwhile leave it.
+_HELD: Final = 50_000
 _numbers: Final = itertools.count()
 
 
@@ -80,6 +80,9 @@ class RocksDatabase:
         options.set_write_buffer_size(32 << 20)
         options.set_max_background_jobs(2)
         options.set_level_zero_file_num_compaction_trigger(4)
+        # A filter for what is not in files yet: keys are looked up before they are written, and most are not there.
+        options.set_memtable_whole_key_filtering(True)
+        options.set_memtable_prefix_bloom_ratio(0.05)
         table = rocks.BlockBasedOptions()
         table.set_bloom_filter(10, False)
         table.set_block_cache(_cache(rocks))
@@ -90,7 +93,6 @@ class RocksDatabase:
         self._unlogged = rocks.WriteOptions()
         self._unlogged.disable_wal = True
         self._db.set_write_options(self._unlogged)
-        self._batch: Any = rocks.WriteBatch(raw_mode=True)
         self._waiting: dict[bytes, bytes | None] = {}
         #: Held writes by key; None where nothing is held.
         self._held: dict[bytes, bytes | None] | None = None
@@ -110,6 +112,13 @@ class RocksDatabase:
 
     def delete(self, key: bytes) -> None:
         (self._waiting if self._held is None else self._held)[key] = None
+
+    def put_all(self, rows: dict[bytes, bytes | None]) -> None:
+        if self._held is not None:
+            self._held.update(rows)
+        else:
+            self.commit()
+            self._write(rows)
 
     def commit(self) -> None:
         if self._waiting:
@@ -272,13 +281,15 @@ class RocksBackend:
         Args:
             folder: where the database goes; deleted by `close`.
             dirty: entries that are written before they are handed to the database.
-            held: entries that are kept in memory.
+            held: entries that come into memory before those not used meanwhile leave it: up to twice as many are kept.
         """
         self.folder = folder
         self._batches = 0
         self._dirty_limit = dirty
         self._held_limit = held
         self.tables: dict[str, RocksTable] = {}
+        #: Those whose size is known at a glance.
+        self._flat: list[RocksTable] = []
         #: Files of this database that lie in the checkpoints' shared folder, by their local name.
         self.shared: dict[str, SharedFile] = {}
         #: What the names of its files begin with there.
@@ -306,6 +317,8 @@ class RocksBackend:
     def table(self, name: str, spec: StateSpec) -> RocksTable:
         """A new table."""
         table = self.tables[name] = RocksTable(name, spec, self.database, len(self.tables))
+        if not table.nested:
+            self._flat.append(table)
         return table
 
     def adopt(self, snapshot: SubtaskSnapshot) -> None:
@@ -321,7 +334,7 @@ class RocksBackend:
     def maintain(self) -> None:
         """Between two elements: hand over what was written, let go of what is too much."""
         self._batches += 1
-        if self._batches & 7:
+        if self._batches & 7 and sum(t.data.dirty for t in self._flat) < self._dirty_limit:
             return
         tables = self.tables.values()
         if sum(t.data.dirty for t in tables) < self._dirty_limit:

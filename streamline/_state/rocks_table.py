@@ -29,6 +29,10 @@ class Database(Protocol):
     """The database of a subtask."""
 
     def get(self, key: bytes) -> bytes | None: ...
+    def put_all(self, rows: dict[bytes, bytes | None]) -> None:
+        """Write many, or delete where the value is None; the dict is not used any more by the caller."""
+        ...
+
     def items(self, prefix: bytes, after: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
         """Rows whose key begins with `prefix`, in order, the prefix cut off; from behind a key where one is given."""
         ...
@@ -72,8 +76,10 @@ class Rows(MutableMapping[Any, Any]):
 
     def _find(self, key: Any) -> Any:
         value = self._cache.get(key, _ABSENT)
-        if value is not _ABSENT:
-            return value
+        return self._fetch(key) if value is _ABSENT else value
+
+    def _fetch(self, key: Any) -> Any:
+        """A value that is not in the cache yet."""
         value = self._old.pop(key, _ABSENT) if self._old else _ABSENT
         if value is _ABSENT:
             data = self._db.get(self.prefix + self._codec.encode_key(key))
@@ -82,7 +88,9 @@ class Rows(MutableMapping[Any, Any]):
         return value
 
     def get(self, key: Any, default: Any = None) -> Any:
-        value = self._find(key)
+        value = self._cache.get(key, _ABSENT)
+        if value is _ABSENT:
+            value = self._fetch(key)
         if value is _GONE:
             return default
         if self._changeable:
@@ -172,8 +180,8 @@ class Rows(MutableMapping[Any, Any]):
 
     @property
     def held(self) -> int:
-        """How many entries are in memory."""
-        return len(self._cache) + len(self._old)
+        """How many entries have come into memory since it was last made smaller."""
+        return len(self._cache)
 
     @property
     def dirty(self) -> int:
@@ -185,14 +193,12 @@ class Rows(MutableMapping[Any, Any]):
         if not self._dirty:
             return
         encode_key, encode, prefix, cache = self._codec.encode_key, self._codec.encode, self.prefix, self._cache
+        rows: dict[bytes, bytes | None] = {}
         for key in self._dirty:
             value = cache[key]
-            if value is _GONE:
-                self._db.delete(prefix + encode_key(key))
-            else:
-                self._db.put(prefix + encode_key(key), encode(value))
+            rows[prefix + encode_key(key)] = None if value is _GONE else encode(value)
         self._dirty.clear()
-        self._db.commit()
+        self._db.put_all(rows)
 
     settle = flush
 
@@ -208,10 +214,8 @@ class Rows(MutableMapping[Any, Any]):
 
     def load(self, keys: list[Any], values: list[Any]) -> None:
         """Put entries of a snapshot in, past the cache."""
-        encode_key, encode, put = self._codec.encode_key, self._codec.encode, self._db.put
-        for key, value in zip(keys, values):
-            put(self.prefix + encode_key(key), encode(value))
-        self._db.commit()
+        encode_key, encode, prefix = self._codec.encode_key, self._codec.encode, self.prefix
+        self._db.put_all({prefix + encode_key(key): encode(value) for key, value in zip(keys, values)})
         self._filled = None
 
 
@@ -454,10 +458,8 @@ class RocksTable:
 
     def load_raw(self, keys: list[bytes], values: list[bytes]) -> None:
         """Put rows in as they are: they were written with this table's list of classes."""
-        put, prefix = self._db.put, self.prefix
-        for key, value in zip(keys, values):
-            put(prefix + key, value)
-        self._db.commit()
+        prefix = self.prefix
+        self._db.put_all({prefix + key: value for key, value in zip(keys, values)})
 
     def _load(self, space: Any, keys: list[Any], values: list[Any]) -> None:
         if self.spec.namespaced:

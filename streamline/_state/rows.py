@@ -118,7 +118,10 @@ class RowCodec:
         """
         kind = type(key)
         if kind is str or kind is int:
-            return self.encode(key)
+            try:
+                return _PLAIN + _encode(key)
+            except (OverflowError, UnicodeEncodeError):
+                return self.encode(key)
         key = canonical(key)
         if isinstance(key, frozenset):
             return _SET + _encode(sorted(map(self.encode_key, key)))

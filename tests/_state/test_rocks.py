@@ -192,6 +192,47 @@ TestMapping = Mapping.TestCase
 TestNested = Nested.TestCase
 
 
+def test_what_is_in_use_stays_in_memory(tmp_path: Path) -> None:
+    """Fifty keys that come again and again among many that come once are not looked up a second time."""
+    backend = RocksBackend(local_folder(str(tmp_path)), dirty=10, held=100)
+    data = backend.table("t", StateSpec(int)).data
+    asked: list[bytes] = []
+    get = backend.database.get
+    backend.database.get = lambda key: asked.append(key) or get(key)  # type: ignore[method-assign, func-returns-value]
+    codec = RowCodec(Classes())
+    often = {b"\x00\x00" + codec.encode_key(key) for key in range(50)}
+    for turn in range(40):
+        for key in [*range(50), *range(1000 + 10 * turn, 1010 + 10 * turn)]:
+            data[key] = data.get(key, 0) + 1
+            backend.maintain()
+            assert len(data._cache) + len(data._old) <= 2 * (100 + 20)
+    assert [data[key] for key in range(50)] == [40] * 50
+    assert len([key for key in asked if key in often]) == 50
+    assert len(asked) == 50 + 400
+    backend.close()
+
+
+async def test_rows_written_while_files_are_linked_are_not_in_the_cut(make: Any) -> None:
+    """Held writes are seen by reads, go to the database later, and a delete among them stays one."""
+    state = make()
+    data = state.store.table("t", StateSpec(int)).data
+    data.update({key: key for key in range(100)})
+    capture = state.capture(1, True)
+    database = state.backend.database
+    assert database._held == {}
+    data[0] = -1
+    del data[1]
+    data[200] = 200
+    state.backend.settle()
+    assert len(database._held) == 3
+    state.backend.tables["t"].data.shrink()
+    state.backend.tables["t"].data.shrink()
+    assert (data.get(0), data.get(1), data.get(200), data.get(2)) == (-1, None, 200, 2)
+    await capture.encode()
+    assert database._held is None
+    assert dict(data.items()) == {0: -1, **{key: key for key in range(2, 100)}, 200: 200}
+
+
 # -- keys and values -----------------------------------------------------------------------------------------------
 
 
