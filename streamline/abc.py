@@ -241,6 +241,11 @@ class OperatorContext(Protocol):
     job_parameters: Mapping[str, str]
 
     @property
+    def event_time(self) -> int | None:
+        """What `Operator.event_time` was in the checkpoint (of several subtasks the least), epoch ms."""
+        ...
+
+    @property
     def store(self) -> KeyedStore:
         """Keyed state."""
         ...
@@ -281,6 +286,14 @@ class Operator:
     name: ClassVar[str] = "operator"
     #: Declared keyed state, visible to explain, snapshot and restore.
     state: ClassVar[Mapping[str, StateSpec]] = {}
+
+    @property
+    def event_time(self) -> int | None:
+        """How far event time has come by this operator's own reckoning, told yet or not, epoch ms; kept in checkpoints.
+
+        None: it makes no watermarks of its own, or has nothing to go by yet.
+        """
+        return None
 
     async def open(self, ctx: OperatorContext) -> None:
         """Called before the first record, after state was restored."""

@@ -16,8 +16,9 @@ __all__ = ("AssignWatermarks",)
 class AssignWatermarks(Operator):
     """Pass records on and say how far event time has come.
 
-    Changelog: any, unchanged; the batches themselves are passed on. State: none. Watermarks: those of the input are
-    dropped but for the last one; its own begin above 0 (a time up to 1970 causes none), as in Flink. Order: kept.
+    Changelog: any, unchanged; the batches themselves are passed on. State: how far event time has come. Watermarks:
+    those of the input are dropped but for the last one; its own begin above 0 (a time up to 1970 causes none), as in
+    Flink. Order: kept.
     """
 
     name = "WatermarkAssigner"
@@ -35,12 +36,18 @@ class AssignWatermarks(Operator):
         self._interval = max(interval, 1)
         self._idle_timeout = idle_timeout
 
+    @property
+    def event_time(self) -> int | None:
+        return max(self._newest, self._emitted) or None
+
     async def open(self, ctx: OperatorContext) -> None:
         self._ctx = ctx
         self._function: Callable[..., Any] = self._make(ctx.clock.now)
-        self._newest = 0
-        self._emitted = 0
-        self._ticking = False
+        self._newest = ctx.event_time or 0
+        self._emitted = self._newest if self._on_event else 0
+        self._ticking = self._newest > self._emitted  # what was told already the output does not send again
+        if self._ticking:
+            ctx.schedule(ctx.clock.now() + self._interval, self._tick)
         self._idle = False
         self._last = ctx.clock.now()
         if self._idle_timeout:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, final
 
-from streamline._core.elements import MAX_TIMESTAMP
+from streamline._core.elements import MAX_TIMESTAMP, MIN_TIMESTAMP
 from streamline._core.watermarks import WatermarkStrategy, WatermarkTracker
 from streamline.abc import Batch, Operator, OperatorContext, Output
 
@@ -16,10 +16,10 @@ __all__ = ("AssignTimestamps",)
 class AssignTimestamps(Operator):
     """Give records timestamps and make watermarks from them.
 
-    Changelog: passed on. State: none; event time starts anew after a restore. Watermarks: those that come in are
-    dropped, save the one that closes event time; its own are emitted each interval of processing time, or behind the
-    record that advances them where the generator says so. Idleness: its own timeout; what comes in is dropped. Order:
-    kept.
+    Changelog: passed on. State: how far event time has come; a generator of the user's starts anew after a restore.
+    Watermarks: those that come in are dropped, save the one that closes event time; its own are emitted each interval
+    of processing time, or behind the record that advances them where the generator says so. Idleness: its own timeout;
+    what comes in is dropped. Order: kept.
     """
 
     name = "timestamps"
@@ -33,12 +33,18 @@ class AssignTimestamps(Operator):
         self._ctx: OperatorContext
         self._tracker: WatermarkTracker
 
+    @property
+    def event_time(self) -> int | None:
+        return self._tracker.reached
+
     async def open(self, ctx: OperatorContext) -> None:
         self._ctx = ctx
         tracker = self._tracker = WatermarkTracker(self._strategy, ctx.clock.now)
         if self._strategy.max_ahead is not None:
             ctx.metrics.gauge("numRecordsAhead", lambda: tracker.ahead)
             ctx.metrics.gauge("maxTimestampAhead", lambda: tracker.furthest)
+        if ctx.event_time is not None:
+            tracker.resume(MIN_TIMESTAMP, ctx.event_time)  # what was emitted already is not sent again by the output
         interval, timeout = self._interval(), self._strategy.idle_timeout
         now = self._last_record = ctx.clock.now()
         if interval > 0:

@@ -147,6 +147,10 @@ class OperatorTask:
         return self.state.store
 
     @property
+    def event_time(self) -> int | None:
+        return self.state.event_time
+
+    @property
     def operator_store(self) -> OperatorStore:
         return self.state.operator_store
 
@@ -289,7 +293,9 @@ class OperatorTask:
             self.host.captured(self, barrier, capture)
 
     def _capture(self, checkpoint_id: int, incremental: bool) -> Capture:
-        capture = self.state.capture(checkpoint_id, incremental, self.gate.watermark, self.output.emitted)
+        capture = self.state.capture(
+            checkpoint_id, incremental, self.gate.watermark, self.output.emitted, self.operator.event_time
+        )
         capture.rest = self.host.time_slice.check
         return capture
 

@@ -66,6 +66,7 @@ class SubtaskSnapshot(msgspec.Struct):
         operator: state that belongs to no key.
         watermark: how far event time had come, epoch ms; None: not at all, or to its end.
         emitted: the last watermark that was sent on.
+        event_time: how far the operator's own reckoning of event time had come, where it makes watermarks.
         in_flight: elements that were on their way to it (unaligned checkpoints), and `channels`: how many it had.
         files: of a RocksDB database, by their name in it; they lie in the job's shared folder.
         small: other files of that database, by name.
@@ -91,6 +92,7 @@ class SubtaskSnapshot(msgspec.Struct):
     uploads: Any = None
     fetch: Any = None
     elsewhere: bool = False
+    event_time: int | None = None
 
     def size(self) -> int:
         """Bytes of state."""
@@ -103,13 +105,15 @@ def within(timestamp: int | None) -> int | None:
     return None if timestamp is None or timestamp in (MIN_TIMESTAMP, MAX_TIMESTAMP) else timestamp
 
 
-def event_time(snapshots: Sequence[SubtaskSnapshot], subtask: int, parallelism: int) -> tuple[int | None, int | None]:
-    """How far event time had come for a subtask, and its last watermark: its own, or the least of all."""
+def event_time(
+    snapshots: Sequence[SubtaskSnapshot], subtask: int, parallelism: int
+) -> tuple[int | None, int | None, int | None]:
+    """How far event time had come for a subtask, its last watermark, and its own reckoning: its own, or the least."""
     if len(snapshots) == parallelism:
         snapshots = [s for s in snapshots if s.subtask_index == subtask]
     marks = [s.watermark for s in snapshots]
     emitted = [s.emitted for s in snapshots]
-    return _least(marks), _least(emitted)
+    return _least(marks), _least(emitted), _least([s.event_time for s in snapshots])
 
 
 def _least(marks: Sequence[int | None]) -> int | None:

@@ -40,6 +40,7 @@ class SubtaskState:
         operator_store: state that belongs to no key.
         restored: whether it was restored from a checkpoint.
         watermark, emitted: how far event time had come there, and the last watermark that was sent on (epoch ms).
+        event_time: how far it had come by the operator's own reckoning.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class SubtaskState:
         self.restored = False
         self.watermark: int | None = None
         self.emitted: int | None = None
+        self.event_time: int | None = None
 
     # -- timers --------------------------------------------------------------------------------------------------
 
@@ -112,6 +114,7 @@ class SubtaskState:
         incremental: bool = False,
         watermark: int | None = None,
         emitted: int | None = None,
+        event_time: int | None = None,
     ) -> Capture:
         """The state as it is now; takes no time to speak of. Followed by `await encode()` of what is returned.
 
@@ -119,6 +122,7 @@ class SubtaskState:
             checkpoint_id: of which the snapshot will be a part.
             incremental: where the backend can, hand over only what is new since the last one.
             watermark, emitted: how far event time has come, and the last watermark that was sent on (epoch ms).
+            event_time: how far it has come by the operator's own reckoning.
         """
         header = SubtaskSnapshot(
             checkpoint_id=checkpoint_id,
@@ -131,6 +135,7 @@ class SubtaskState:
             operator=[],
             watermark=within(watermark),
             emitted=within(emitted),
+            event_time=within(event_time),
         )
         before = self._last if self._last is not None and not self._last.done.is_set() else None
         tables = [self.timers.event.table, self.timers.processing.table]
@@ -150,7 +155,8 @@ class SubtaskState:
             CheckpointException: what is there cannot be read or does not fit the program.
         """
         self.restored = True
-        self.watermark, self.emitted = event_time(snapshots, self._subtask_index, self._parallelism)
+        marks = event_time(snapshots, self._subtask_index, self._parallelism)
+        self.watermark, self.emitted, self.event_time = marks
         self.operator_store.restore(snapshots)
         own = self._key_groups
         for snapshot in snapshots:

@@ -9,6 +9,7 @@ import pytest
 
 from streamline import ValidationException, WatermarkStrategy
 from streamline._core.elements import Batch
+from streamline._operators.assign_watermarks import AssignWatermarks
 from streamline._operators.timestamps import AssignTimestamps
 from streamline.functions import TimestampAssigner, WatermarkGenerator
 from streamline.testing import OperatorHarness, changelog
@@ -155,3 +156,67 @@ async def test_an_interval_of_zero_makes_no_periodic_watermarks() -> None:
         await harness.send(*changelog("a 10"))
         await harness.advance(10_000)
         assert harness.output_text() == "+I a 10"
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, 1), (2, 2), (2, 1)])
+async def test_a_watermark_that_was_due_at_the_checkpoint_comes_after_a_restore(before: int, after: int) -> None:
+    """Nothing need follow: the records that moved it are in the checkpoint and do not come again."""
+    snapshots = []
+    for subtask in range(before):
+        async with OperatorHarness(operator(bounded(5)), subtask=subtask, parallelism=before) as harness:
+            await harness.send(*changelog(f"a {100 + subtask}"))
+            snapshots.append(await harness.snapshot())
+    async with OperatorHarness(operator(bounded(5)), restore=snapshots, parallelism=after) as harness:
+        await harness.advance(200)
+        assert harness.output_text() == "~ 94"
+        await harness.send(*changelog("b 90"))
+        await harness.advance(1000)
+        assert harness.output_text() == "+I b 90", "a late record moves nothing"
+
+
+async def test_what_was_told_before_a_restore_is_not_told_again() -> None:
+    async with OperatorHarness(operator(bounded(5))) as harness:
+        await harness.send(*changelog("a 100"))
+        await harness.advance(200)
+        assert harness.output_text() == "+I a 100 | ~ 94"
+        snapshot = await harness.snapshot()
+    for strategy in (bounded(5), bounded(5).with_emit_on_event()):
+        async with OperatorHarness(operator(strategy), restore=snapshot) as harness:
+            assert harness.output_text() == "~ 94", "consumers have to know"
+            await harness.send(*changelog("b 95"))
+            await harness.advance(1000)
+            assert harness.output_text() == "+I b 95"
+
+
+@pytest.mark.parametrize("on_event", [False, True])
+async def test_a_watermark_of_sql_that_was_due_at_the_checkpoint_comes_after_a_restore(on_event: bool) -> None:
+    def make(now: Any) -> Any:
+        if not on_event:
+            return lambda batch: max(v[1] for v in batch.values)
+
+        def cuts(batch: Batch, watermark: int) -> list[tuple[int, int]]:
+            found = []
+            for i, value in enumerate(batch.values):
+                if value[1] > watermark:
+                    watermark = value[1]
+                    found.append((i, watermark))
+            return found
+
+        return cuts
+
+    def assigner() -> AssignWatermarks:
+        return AssignWatermarks(make, on_event, 200)
+
+    async with OperatorHarness(assigner()) as harness:
+        await harness.send(*changelog("a 100"))
+        assert harness.output_text() == ("+I a 100 | ~ 100" if on_event else "+I a 100")
+        snapshot = await harness.snapshot()
+    async with OperatorHarness(assigner(), restore=snapshot) as harness:
+        await harness.advance(200)
+        assert harness.output_text() == "~ 100"
+        await harness.send(*changelog("b 90 | c 100"))
+        await harness.advance(1000)
+        assert harness.output_text() == "+I b 90 | +I c 100"
+        await harness.send(*changelog("d 110"))
+        await harness.advance(200)
+        assert harness.output_text() == "+I d 110 | ~ 110"
