@@ -58,10 +58,11 @@ class ChannelStatistics:
 class Channel:
     """Bounded, first in first out, one producer and one consumer on the same event loop."""
 
-    __slots__ = ("_capacity", "_items", "_records", "_room", "on_data", "overtaken", "waited")
+    __slots__ = ("_capacity", "_items", "_records", "_room", "on_data", "overtaken", "producer", "waited")
 
-    def __init__(self, capacity: int = CAPACITY) -> None:
-        """`capacity` counts records. A larger batch is admitted alone."""
+    def __init__(self, capacity: int = CAPACITY, producer: str = "") -> None:
+        """`capacity` counts records. A larger batch is admitted alone. `producer` says for people who fills it."""
+        self.producer = producer
         self._capacity = capacity
         self._items: deque[Element] = deque()
         self._records = 0

@@ -85,6 +85,15 @@ class Gate:
         """The merged watermark, epoch ms."""
         return self._merger.merged
 
+    @property
+    def held_back_by(self) -> list[str]:
+        """Who fills the channels that had no watermark yet, where others had one and wait for them."""
+        return [self._channels[i].producer for i in self._merger.held_back_by]
+
+    def watermark_of(self, input: int) -> int:
+        """The watermark of one logical input, epoch ms."""
+        return self._merger.mark([i for i, of in enumerate(self._inputs) if of == input])
+
     def start_from(self, watermark: int) -> None:
         """Event time has come this far already (epoch ms), before the first element."""
         self._merger.merged = watermark

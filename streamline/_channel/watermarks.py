@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import final
 
 from streamline._core.elements import MIN_TIMESTAMP
@@ -38,6 +39,19 @@ class WatermarkMerger:
         self._aligned.append(True)
         self.idle = False
         return len(self._marks) - 1
+
+    @property
+    def held_back_by(self) -> list[int]:
+        """Inputs that had no watermark yet, where others had one and wait for them."""
+        if self.merged != MIN_TIMESTAMP or max(self._marks, default=MIN_TIMESTAMP) == MIN_TIMESTAMP:
+            return []
+        return [
+            i for i, (mark, counts) in enumerate(zip(self._marks, self._aligned)) if counts and mark == MIN_TIMESTAMP
+        ]
+
+    def mark(self, inputs: Sequence[int]) -> int:
+        """How far these inputs have come, epoch ms."""
+        return min((self._marks[i] for i in inputs), default=MIN_TIMESTAMP)
 
     def is_excused(self, i: int) -> bool:
         """Whether input i is idle or has ended."""

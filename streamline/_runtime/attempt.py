@@ -249,6 +249,7 @@ class Attempt:
         graph, options = self.job.graph, self.job.options
         nodes = graph.topological()
         width = {n.id: self._parallelism(n) for n in nodes}
+        names = {n.id: n.name for n in nodes}
         limits = {n.id: n.max_parallelism_in(width[n.id], options.max_parallelism) for n in nodes}
         gates: dict[int, list[list[tuple[Channel, int]]]] = {n.id: [[] for _ in range(width[n.id])] for n in nodes}
         mains: dict[int, list[list[Route]]] = {n.id: [[] for _ in range(width[n.id])] for n in nodes}
@@ -257,9 +258,10 @@ class Attempt:
             for edge in graph.inputs(node.id):
                 spec = self._spec(edge, width)
                 for s in range(width[edge.source]):
+                    producer = f"{names[edge.source]}[{s}]" if width[edge.source] > 1 else names[edge.source]
                     channels = []
                     for t in targets(spec, s, width[edge.source], width[edge.target]):
-                        channel = Channel(options.channel_capacity)
+                        channel = Channel(options.channel_capacity, producer)
                         channels.append(channel)
                         gates[edge.target][t].append((channel, edge.input))
                     route = Route(channels, partitioner(spec, len(channels), limits[edge.target], s))

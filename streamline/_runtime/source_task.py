@@ -13,10 +13,19 @@ from msgspec.structs import replace
 from streamline import abc
 from streamline._channel.output import ChannelOutput
 from streamline._channel.watermarks import WatermarkMerger
-from streamline._core.elements import MAX_TIMESTAMP, Barrier, Batch, EndOfInput, Watermark, WatermarkStatus
+from streamline._core.elements import (
+    MAX_TIMESTAMP,
+    MIN_TIMESTAMP,
+    Barrier,
+    Batch,
+    EndOfInput,
+    Watermark,
+    WatermarkStatus,
+)
 from streamline._core.log_context import LOG_CONTEXT, LogContext
 from streamline._core.time import Clock, TimerHandle
-from streamline._core.watermarks import WatermarkStrategy, WatermarkTracker
+from streamline._core.watermarks import NoWatermarks, WatermarkStrategy, WatermarkTracker
+from streamline._runtime.event_time_watch import EventTimeWatch, held_back
 from streamline._runtime.metrics import MetricGroup
 from streamline._runtime.task import CLOSE_TIMEOUT, TaskHost, note
 from streamline._runtime.watermark_alignment import AlignmentGroups
@@ -112,6 +121,8 @@ class SourceTask:
         self._positions: dict[int, Mapping[str, Any]] = {}
         self._completed: deque[int] = deque()
         self._released = False
+        begun = lambda: self._merger.merged != MIN_TIMESTAMP  # noqa: E731
+        self._watch = EventTimeWatch(self.clock, f"source {name!r}", begun, self._reason)
         metrics.gauge("numRecordsOut", lambda: self.output.records)
         metrics.gauge("currentOutputWatermark", lambda: self.output.emitted)
         if strategy is not None and strategy.max_ahead is not None:
@@ -401,8 +412,18 @@ class SourceTask:
         """Whether a generator of the user's may advance without records."""
         return any(s.tracker is not None and not s.tracker.by_records_only for s in self._splits.values())
 
+    def _reason(self) -> str | None:
+        """Why there is no watermark, for people."""
+        splits = {s.input: name for name, s in self._splits.items()}
+        by = [splits[i] for i in self._merger.held_back_by if i in splits]
+        if by or self._strategy is None or self._strategy.generator is NoWatermarks:
+            return held_back(by, "split")
+        return f"the strategy ({self._strategy.text}) has given none. Have the records timestamps?"
+
     async def _on_tick(self) -> bool:
         """Emit what is due; gives whether another tick is needed though no record comes."""
+        if not self._watch.over:
+            self._watch.saw(self.output.records)
         self._end_splits()  # also while others have records without a pause: an ended split holds nothing back
         timeout = self._strategy.idle_timeout if self._strategy is not None else None
         now = self.clock.now()

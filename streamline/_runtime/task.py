@@ -7,6 +7,7 @@ import itertools
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol, final
 
 import anyio
@@ -14,9 +15,18 @@ import anyio
 from streamline import abc
 from streamline._channel.gate import Gate, Tick
 from streamline._channel.output import ChannelOutput
-from streamline._core.elements import Barrier, Batch, Element, EndOfInput, Watermark, WatermarkStatus
+from streamline._core.elements import (
+    MIN_TIMESTAMP,
+    Barrier,
+    Batch,
+    Element,
+    EndOfInput,
+    Watermark,
+    WatermarkStatus,
+)
 from streamline._core.log_context import LOG_CONTEXT, LogContext
 from streamline._core.time import Clock, TimerHandle, perf_counter
+from streamline._runtime.event_time_watch import EventTimeWatch, LateWatch, held_back
 from streamline._runtime.failing_record import note_record
 from streamline._runtime.in_flight import UnalignedCapture
 from streamline._runtime.metrics import MetricGroup
@@ -110,6 +120,7 @@ class OperatorTask:
         self.parallelism = parallelism
         self.max_parallelism = max_parallelism
         self.metrics: abc.MetricGroup = metrics
+        self._metrics = metrics
         self.job_name = host.job_name
         self.attempt = host.attempt
         self.clock = host.clock
@@ -137,6 +148,8 @@ class OperatorTask:
         metrics.gauge("numRecordsIn", lambda: self.records_in)
         metrics.gauge("numRecordsOut", lambda: self.output.records)
         metrics.gauge("currentInputWatermark", lambda: self.gate.watermark)
+        for n in sorted({*gate.inputs}) if len({*gate.inputs}) > 1 else ():
+            metrics.gauge(f"currentInput{n + 1}Watermark", partial(gate.watermark_of, n))
         metrics.gauge("currentOutputWatermark", lambda: self.output.emitted)
         metrics.gauge("backPressuredTimeMs", lambda: round(self.output.waited * 1000))
 
@@ -232,6 +245,13 @@ class OperatorTask:
         else:
             on_batch = (operator.on_batch,)
         last = len(on_batch) - 1
+        late = LateWatch(f"operator {name!r}", self._metrics.metrics.get("numLateRecordsDropped"))
+        event_time = EventTimeWatch(
+            self.clock,
+            f"operator {name!r}",
+            lambda: gate.watermark != MIN_TIMESTAMP,
+            lambda: held_back(gate.held_back_by, "input"),
+        )
         maintain = self._maintain
         while True:
             element = gate.receive_nowait(limit.records)
@@ -248,6 +268,10 @@ class OperatorTask:
                 limit.observe(size, perf_counter() - started - (output.waited + output.yielded - waited))
                 if maintain is not None:
                     maintain()
+                if not late.over:
+                    late.saw(element, gate.watermark)
+                if not event_time.over:
+                    event_time.saw(self.records_in)
                 continue
             match element:
                 case Watermark(timestamp):

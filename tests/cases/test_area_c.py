@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from streamline import OutputTag, StreamExecutionEnvironment, ValidationException, WatermarkStrategy
+from streamline import OutputTag, RowKind, StreamExecutionEnvironment, ValidationException, WatermarkStrategy
 from streamline._core.elements import Batch, Watermark
 from streamline._operators.join.keyed_interval import KeyedIntervalJoin
 from streamline.functions import ProcessWindowFunction
 from streamline.testing import Delay, MiniJob, OperatorHarness, Quiet, ScriptedSource, VirtualClock, changelog
 from streamline.windows import SlidingEventTimeWindows, TumblingEventTimeWindows
+from tests.cases.sql import asked, job
 
 SECOND, MINUTE, HOUR = 1000, 60_000, 3_600_000
 LATE = OutputTag("late")
@@ -92,7 +93,7 @@ async def test_c28_who_waits_for_alignment_is_not_idle() -> None:
 async def test_c29_a_clock_that_is_a_day_ahead_makes_nobody_late(
     where: str, on_event: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """C29: 10:00, 10:02, 10:00 of the next day, 10:03 to 10:12 by the minute: nobody is late, the odd one is counted."""
+    """C29: 10:00, 10:02, the next day's 10:00, 10:03 to 10:12 by the minute: nobody is late, the odd one counts."""
     out, late = list[Any](), list[Any]()
     minutes = [0, 2, 24 * 60, *range(3, 13)]
     source = ScriptedSource([step for m in minutes for step in (("a", at("10:00:00") + m * MINUTE), Delay(MINUTE))])
@@ -215,3 +216,95 @@ async def test_c40_alignment_bounds_what_a_join_holds() -> None:
         job.clock.autojump = True
         await job.wait()
     assert sorted(pairs) == sorted((x * hour, y * hour) for y in range(24) for x in range(240) if abs(x - y) <= 1)
+
+
+async def test_c29_in_sql_a_watermark_that_is_no_further_than_the_clock() -> None:
+    """C29: `LEAST(ts, CURRENT_TIMESTAMP)` in the watermark: the row of tomorrow makes none of today's late."""
+    second = at("10:00:00") // SECOND
+    minutes = [0, 2, 24 * 60, *range(3, 13)]
+    rows = [("t", "+I", "a", 1, second + 60 * m) for m in minutes]
+    query = """SELECT SUM(v) FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(rt), INTERVAL '1' MINUTE))
+        GROUP BY window_start, window_end"""
+    for watermark, counted in (("rt", 3), ("LEAST(rt, CAST(CURRENT_TIMESTAMP AS TIMESTAMP_LTZ(3)))", 13)):
+        by_clock, clock = f"{watermark} - INTERVAL '1' SECOND", VirtualClock(at("10:00:00"))
+        async with job(rows, query, {"t": "append"}, watermark=by_clock, step=MINUTE, clock=clock) as running:
+            await running.wait()
+        assert len(running.results) == counted
+
+
+async def test_c34_sql_counts_late_rows_tells_of_them_and_can_select_them(caplog: pytest.LogCaptureFixture) -> None:
+    """C34: a row behind its window: a metric of the operator, a word in the log, and a query that gives such rows."""
+    rows = [("t", "+I", "a", 1, 100), ("t", "+I", "a", 2, 200), ("t", "+I", "a", 3, 50), ("t", "+I", "a", 4, 51)]
+    windows = """SELECT id, SUM(v) FROM TABLE(HOP(TABLE t, DESCRIPTOR(rt), INTERVAL '10' SECOND, INTERVAL '30' SECOND))
+        GROUP BY id, window_start, window_end"""
+    async with job(rows, windows, {"t": "append"}) as running:
+        await running.wait()
+        found = [
+            (name, m["numLateRecordsDropped"])
+            for name, m in (await running.client.metrics()).items()
+            if "numLateRecordsDropped" in m
+        ]
+    ((operator, dropped),) = found
+    assert dropped == 2
+    assert [row.get_row_kind() for row in running.results] == [RowKind.INSERT] * 6, "no second result for any window"
+    (said,) = [m for m in caplog.messages if "late" in m]
+    assert operator in said
+    late = "SELECT id, v FROM t WHERE rt <= CURRENT_WATERMARK(rt)"
+    assert await asked(rows, late, {"t": "append"}) == [("+I", "a", 3), ("+I", "a", 4)]
+
+
+@pytest.mark.parametrize("said", ["idleness", "nothing"])
+async def test_c36_a_silent_partition_that_holds_event_time_back_is_named(
+    said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """C36: p1 never has a record: after many records of p0 and some seconds the log names it, once."""
+    strategy = by_time() if said == "nothing" else by_time().with_idleness("5 s")
+    steps = [step for s in range(30) for step in (*[("a", s * SECOND + n) for n in range(100)], Delay(SECOND))]
+    out, late = list[Any](), list[Any]()
+    source = ScriptedSource({"p0": steps, "p1": []}, ends=False)
+    async with windows(source, strategy, TumblingEventTimeWindows.of(SECOND), out, late) as job:
+        await job.advance("30 s")
+    warnings = [m for m in caplog.messages if "no watermark after" in m]
+    if said == "idleness":
+        assert out and not warnings
+    else:
+        (warning,) = warnings
+        assert not out
+        assert "source 'source'" in warning and "split 'p1' had none yet" in warning and "with_idleness" in warning
+
+
+async def test_c36_an_input_without_watermarks_is_named_and_its_watermark_is_a_metric(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """C36: one side of a join has event time, the other said it has none: nothing comes out, and the log says why."""
+    steps = [step for s in range(30) for step in (*[("a", s * SECOND + n) for n in range(100)], Delay(SECOND))]
+
+    def build(env: StreamExecutionEnvironment) -> None:
+        left = env.from_source(ScriptedSource(steps, ends=False), by_time(), "prices").key_by(lambda v: v[0])
+        none: Any = WatermarkStrategy.no_watermarks().with_timestamp_assigner(lambda v, _: v[1])
+        right = env.from_source(ScriptedSource([("a", 1)], ends=False), none, "orders").key_by(lambda v: v[0])
+        left.interval_join(right).between("-1 s", "1 s").process(lambda a, b, ctx: a).name("join").print()
+
+    async with MiniJob(build) as job:
+        job.clock.autojump = False
+        await job.advance("30 s")
+        assert await job.metric("join", "currentInput1Watermark") > 20 * SECOND
+        assert await job.metric("join", "currentInput2Watermark") == await job.metric("join", "currentInputWatermark")
+        assert await job.metric("join", "currentInputWatermark") < 0
+    (warning,) = [m for m in caplog.messages if "no watermark after" in m]
+    assert "operator 'join'" in warning and "input 'orders' had none yet" in warning
+
+
+async def test_c36_records_without_timestamps_are_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    """C36: a strategy without an assigner over records without timestamps never says anything: the log does."""
+    steps = [step for s in range(30) for step in (*range(100), Delay(SECOND))]
+
+    def build(env: StreamExecutionEnvironment) -> None:
+        strategy = WatermarkStrategy.for_monotonous_timestamps()
+        env.from_source(ScriptedSource(steps, ends=False), strategy, "numbers").print()
+
+    async with MiniJob(build) as job:
+        job.clock.autojump = False
+        await job.advance("30 s")
+    (warning,) = [m for m in caplog.messages if "no watermark after" in m]
+    assert "source 'numbers'" in warning and "Have the records timestamps?" in warning

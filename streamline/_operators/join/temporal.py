@@ -25,7 +25,9 @@ class TemporalJoin(TwoInputOperator):
 
     Changelog: insert-only on the left, any with a key on the right; out insert-only. State: left rows that wait; for
     each key the versions of the right side from the last one at the watermark on. A left row that is so late that its
-    version is gone has none. Watermarks: the smaller of both, passed on behind the rows. Order: of the left side.
+    version is gone has none (`numLateProbes` counts late rows, `numLateVersions` versions that come late: results that
+    went out are not changed, rows to come see them). Watermarks: the smaller of both, passed on behind the rows. Order:
+    of the left side.
     """
 
     name = "TemporalJoin"
@@ -63,6 +65,7 @@ class TemporalJoin(TwoInputOperator):
         self._left = ctx.store.table("left", StateSpec(type=list_of(tuple_of(int, left_type)), copy=list.copy))
         versions = list_of(tuple_of(int, optional(right_type)))
         self._right = ctx.store.table("right", StateSpec(type=versions, copy=deepcopy))
+        self._late = ctx.metrics.counter("numLateProbes"), ctx.metrics.counter("numLateVersions")
         self._watermark = MIN_TIMESTAMP
         self._due: list[tuple[int, int, Any]] = []
         self._timers: dict[Any, int] = {}
@@ -80,18 +83,22 @@ class TemporalJoin(TwoInputOperator):
             heapq.heappush(self._due, (time, self._order, key))
 
     async def on_batch1(self, batch: Batch, out: Output) -> None:
-        data = self._left.data
+        data, watermark, late = self._left.data, self._watermark, 0
         for time, key, row in self._read_left(batch):
+            late += time <= watermark
             rows = data.get(key)
             if rows is None:
                 rows = []
             rows.append((time, row))
             data[key] = rows
             self._arm(time, key)
+        if late:
+            self._late[0].inc(late)
 
     async def on_batch2(self, batch: Batch, out: Output) -> None:
-        data = self._right.data
+        data, watermark, late = self._right.data, self._watermark, 0
         for time, kind, key, row in self._read_right(batch):
+            late += time <= watermark
             versions = data.get(key)
             if versions is None:
                 versions = []
@@ -103,6 +110,8 @@ class TemporalJoin(TwoInputOperator):
                 versions.insert(at, entry)
             data[key] = versions
             self._arm(time, key)
+        if late:
+            self._late[1].inc(late)
 
     async def on_watermark(self, watermark: int, out: Output) -> int | None:
         self._watermark = watermark
