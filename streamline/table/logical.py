@@ -182,6 +182,7 @@ class WatermarkSpec:
         on_event: a watermark behind every record that advances it; otherwise each `interval` ms of processing time.
         interval: milliseconds.
         idle_timeout: milliseconds without a record until the scan counts as idle; 0: never.
+        alignment: group, largest drift (ms) and interval (ms) of watermark alignment; None: not aligned.
     """
 
     column: int
@@ -189,6 +190,7 @@ class WatermarkSpec:
     on_event: bool = False
     interval: int = 200
     idle_timeout: int = 0
+    alignment: tuple[str, int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

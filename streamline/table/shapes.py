@@ -204,12 +204,14 @@ class Timing:
         interval: else each so many milliseconds.
         idle_timeout: milliseconds; 0: never idle.
         source_watermark: None, or why SOURCE_WATERMARK() is refused.
+        alignment: group, largest drift (ms) and interval (ms) of watermark alignment; None: not aligned.
     """
 
     on_event: bool = False
     interval: int = 200
     idle_timeout: int = 0
     source_watermark: str | None = None
+    alignment: tuple[str, int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -385,7 +387,9 @@ def _watermark(
             f"TIMESTAMP_LTZ(p), but the watermark expression {_sql(declared.expression.text)} is "
             f"{expression.type.summary(True)}"
         )
-    return WatermarkSpec(position, expression, timing.on_event, timing.interval, timing.idle_timeout)
+    return WatermarkSpec(
+        position, expression, timing.on_event, timing.interval, timing.idle_timeout, timing.alignment
+    )
 
 
 # -- streams -------------------------------------------------------------------------------------------------------

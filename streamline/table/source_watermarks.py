@@ -33,6 +33,8 @@ class RowWatermarks(WatermarkStrategy[Any]):
         self._on_event = spec.on_event
         self.emit_on_event = spec.on_event
         self.idle_timeout = spec.idle_timeout or None
+        if spec.alignment is not None:
+            self.alignment_group, self.alignment_max_drift, self.alignment_interval = spec.alignment
 
     def tracker(self, now: Callable[[], int]) -> Tracker:
         """The strategy at work, for one split."""

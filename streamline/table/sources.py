@@ -138,6 +138,12 @@ def _timing(session: TableHostSession, options: Mapping[str, str]) -> Timing:
         raise ValidationException(
             f"Invalid value for option 'scan.watermark.emit.strategy': {strategy!r}; one of on-event, on-periodic"
         )
+    gap = options.get("scan.watermark.emit.on-event.gap", "1")
+    if gap.strip() != "1":
+        raise ValidationException(
+            f"'scan.watermark.emit.on-event.gap' is {gap!r}: with 'on-event' a watermark follows each record that "
+            "advances it; use 'on-periodic' for fewer"
+        )
     idle = options.get("scan.watermark.idle-timeout")
     configured = session.config.value("table.exec.source.idle-timeout") or 0
     interval = session.config.value("pipeline.auto-watermark-interval")
@@ -145,6 +151,24 @@ def _timing(session: TableHostSession, options: Mapping[str, str]) -> Timing:
         strategy == "on-event",
         200 if interval is None else interval,
         configured if idle is None else to_millis(idle, "option 'scan.watermark.idle-timeout'"),
+        alignment=_alignment(options),
+    )
+
+
+def _alignment(options: Mapping[str, str]) -> tuple[str, int, int] | None:
+    """Group, largest drift and interval of watermark alignment."""
+    prefix = "scan.watermark.alignment"
+    group, drift = options.get(f"{prefix}.group"), options.get(f"{prefix}.max-drift")
+    if group is None and drift is None:
+        return None
+    if group is None or drift is None:
+        there, missing = ("group", "max-drift") if drift is None else ("max-drift", "group")
+        raise ValidationException(f"'{prefix}.{there}' is set, and '{prefix}.{missing}' is not: alignment needs both")
+    interval = options.get(f"{prefix}.update-interval", "1 s")
+    return (
+        group,
+        to_millis(drift, f"option '{prefix}.max-drift'"),
+        to_millis(interval, f"option '{prefix}.update-interval'"),
     )
 
 
