@@ -6,9 +6,10 @@ import bisect
 import heapq
 from collections.abc import Callable, Mapping
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any, ClassVar, final
 
-from streamline._core.declare import StateSpec
+from streamline._core.declare import StateSpec, TtlSpec
 from streamline._core.elements import MIN_TIMESTAMP, Batch
 from streamline._operators.calc import MakeFunction
 from streamline._operators.state_types import list_of, optional, tuple_of
@@ -40,6 +41,7 @@ class TemporalJoin(TwoInputOperator):
         rows: tuple[Any, Any],
         width: int,
         outer: bool,
+        ttl: TtlSpec | None = None,
     ) -> None:
         """
         Args:
@@ -49,8 +51,10 @@ class TemporalJoin(TwoInputOperator):
             rows: Python types of the rows.
             width: columns of the right side.
             outer: left rows without a version are sent with NULLs.
+            ttl: how long the versions of a key are kept that nobody asks for or updates.
         """
         self._make = read, matches
+        self._ttl = None if ttl is None else replace(ttl, refresh_on_read=True)
         self._types = rows
         self._nulls = (None,) * width
         self._outer = outer
@@ -64,7 +68,7 @@ class TemporalJoin(TwoInputOperator):
         left_type, right_type = self._types
         self._left = ctx.store.table("left", StateSpec(type=list_of(tuple_of(int, left_type)), copy=list.copy))
         versions = list_of(tuple_of(int, optional(right_type)))
-        self._right = ctx.store.table("right", StateSpec(type=versions, copy=deepcopy))
+        self._right = ctx.store.table("right", StateSpec(type=versions, copy=deepcopy, ttl=self._ttl))
         self._late = ctx.metrics.counter("numLateProbes"), ctx.metrics.counter("numLateVersions")
         self._watermark = MIN_TIMESTAMP
         self._due: list[tuple[int, int, Any]] = []

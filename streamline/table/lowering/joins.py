@@ -80,6 +80,7 @@ def temporal_join(low: Lowering, node: P.TemporalJoin) -> Stream:
         (row_type(node.left.schema.types), row_type(node.right.schema.types)),
         widths[1],
         node.outer,
+        low.ttl,
     )
     keyed = tuple(low.key(s, k) for s, k in zip(streams, keys))
     added = low.two_inputs("TemporalJoin", streams, make, (keyed[0], keyed[1]), digest(node))
