@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from streamline import Row, RowKind, StreamExecutionEnvironment, Types
@@ -30,6 +30,7 @@ def job(
     step: int = STEP,
     watermark: str = "rt - INTERVAL '0.001' SECOND",
     clock: VirtualClock | None = None,
+    functions: Iterable[tuple[str, Any]] = (),
 ) -> MiniJob:
     """A job whose results are the changes of a query over tables of (id STRING, v INT, sec BIGINT, rt).
 
@@ -41,11 +42,14 @@ def job(
         step: milliseconds between two rows.
         watermark: of each table.
         clock: of the job.
+        functions: names and functions that the query may call.
     """
 
     def build(env: StreamExecutionEnvironment) -> Any:
         t_env = StreamTableEnvironment.create(env)
         t_env.get_config().set("table.local-time-zone", "UTC")
+        for name, function in functions:
+            t_env.create_temporary_function(name, function)
         for name, mode in tables.items():
             steps: list[Any] = []
             for table, kind, id_, value, second in arrival:

@@ -15,7 +15,9 @@ from streamline import AsyncDataStream, DataStream, StreamExecutionEnvironment
 from streamline._channel.channel import Channel
 from streamline._core.elements import Barrier, Batch
 from streamline.connectors.memory import ChannelSource
+from streamline.table import DataTypes, udf
 from streamline.testing import ScriptedSource, VirtualClock, settle
+from tests.cases.sql import job, shown
 
 DEPTH: ContextVar[int] = ContextVar("depth", default=0)
 
@@ -154,3 +156,85 @@ async def test_c88_what_a_function_sets_in_its_context_stays_in_its_operator() -
     found = await rows(environment().from_sequence(1, 1000).map(deeper).flat_map(generator).map(depth))
     assert {d for _, d in found} == {0}
     assert DEPTH.get() == 0
+
+
+ROWS = [("t", "+I", "a", 1, 1), ("t", "+I", "a", 2, 2), ("t", "+I", "b", 3, 3), ("t", "+I", "a", 4, 4)]
+
+
+async def sql(query: str, rows: list[Any] = ROWS, functions: Any = ()) -> list[tuple[Any, ...]]:
+    running = job(rows, query, {"t": "append"}, functions=functions)
+    async with running:
+        await running.wait()
+    folded: list[tuple[Any, ...]] = []
+    for kind, *row in shown(running.results):
+        if kind in ("+I", "+U"):
+            folded.append(tuple(row))
+        else:
+            folded.remove(tuple(row))
+    return folded
+
+
+@pytest.mark.parametrize(
+    ("query", "calls"),
+    [
+        ("SELECT * FROM (SELECT id, f(v) AS r FROM t) WHERE r > 1", 4),
+        ("SELECT * FROM (SELECT id, f(v) AS r, v FROM t) WHERE r > 1 AND v < 9 AND r < 100", 4),
+        ("SELECT id, r + 0, r FROM (SELECT id, f(v) AS r FROM t) WHERE r > 1", 4),
+        ("SELECT id, MAX(r) FROM (SELECT id, f(v) AS r FROM t) WHERE r > 1 GROUP BY id", 4),
+        ("SELECT a.id, a.r, b.v FROM (SELECT id, f(v) AS r FROM t) a JOIN t b ON a.id = b.id WHERE a.r > 1", 4),
+    ],
+)
+async def test_c96_a_function_that_is_not_deterministic_is_called_once_a_row(query: str, calls: int) -> None:
+    """C96: a predicate over its result does not call it again: all rows that come out fulfil it."""
+    called = 0
+
+    def number(v: int) -> int:
+        nonlocal called
+        called += 1
+        return called
+
+    found = await sql(query, functions=[("f", udf(number, result_type=DataTypes.INT(), deterministic=False))])
+    assert called == calls
+    assert found and all(row[1] > 1 for row in found)
+    if "r + 0" in query:
+        assert all(row[1] == row[2] for row in found)
+
+
+async def test_c96_the_same_random_number_wherever_it_is_used() -> None:
+    """C96: with RAND() itself: the number that was compared is the one that comes out, and it does not change."""
+    query = "SELECT r, r AS s, r * 2 FROM (SELECT RAND() AS r FROM t) WHERE r > 0.5"
+    rows = [("t", "+I", "a", n, n) for n in range(200)]
+    found = await sql(query, rows)
+    assert 40 < len(found) < 160, "about half of them"
+    assert all(r > 0.5 and r == s and r * 2 == double for r, s, double in found)
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        # Filtered first, the first row of a would be 2, the first two would be 2 and 3, the sums 2, 6 and 3.
+        (
+            "SELECT id, v FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY id ORDER BY v) AS n FROM t) "
+            "WHERE n = 1 AND v > 1",
+            [("b", 3)],
+        ),
+        ("SELECT id, v FROM (SELECT * FROM t ORDER BY rt LIMIT 2) WHERE v > 1", [("a", 2)]),
+        (
+            "SELECT id, s FROM (SELECT id, v, SUM(v) OVER (PARTITION BY id ORDER BY rt) AS s FROM t) WHERE v > 1",
+            [("a", 3), ("a", 7), ("b", 3)],
+        ),
+        ("SELECT id, s FROM (SELECT id, SUM(v) AS s FROM t GROUP BY id) WHERE s > 3", [("a", 7)]),
+    ],
+)
+async def test_c96_a_predicate_stays_above_what_it_would_change(query: str, expected: list[Any]) -> None:
+    """C96: not pushed below ROW_NUMBER, LIMIT, OVER, GROUP BY."""
+    assert sorted(await sql(query)) == expected
+
+
+async def test_c96_a_predicate_over_the_time_stays_above_the_watermark() -> None:
+    """C96: the row at 100 is left out by the query, and all the same it has moved event time: the one at 1 is late."""
+    rows = [("t", "+I", "a", 1, 5), ("t", "+I", "a", 2, 100), ("t", "+I", "a", 4, 1)]
+    query = """SELECT SUM(v) FROM TABLE(TUMBLE(TABLE u, DESCRIPTOR(rt), INTERVAL '10' SECOND))
+        GROUP BY window_start, window_end"""
+    early = "WITH u AS (SELECT * FROM t WHERE rt < TO_TIMESTAMP_LTZ(50, 0)) "
+    assert await sql(early + query, rows) == [(1,)]
