@@ -387,9 +387,7 @@ def _watermark(
             f"TIMESTAMP_LTZ(p), but the watermark expression {_sql(declared.expression.text)} is "
             f"{expression.type.summary(True)}"
         )
-    return WatermarkSpec(
-        position, expression, timing.on_event, timing.interval, timing.idle_timeout, timing.alignment
-    )
+    return WatermarkSpec(position, expression, timing.on_event, timing.interval, timing.idle_timeout, timing.alignment)
 
 
 # -- streams -------------------------------------------------------------------------------------------------------
