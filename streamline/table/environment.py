@@ -290,7 +290,7 @@ class TableEnvironment:
     def insert_statement(self, statement: InsertStatement) -> Insert:
         """An INSERT statement that was read: its table has to be there, its query to mean something."""
         found = self._sink(statement.path)
-        rel = self._session.bind_query(statement.query.ast)
+        rel = self._session.bind_query(statement.query.ast, inserted=True)
         target = InsertTarget(
             statement.columns, statement.partition, statement.overwrite, statement.on_conflict, statement.options
         )

@@ -294,7 +294,7 @@ class Planner:
         for c in rel.calls:
             if c.call.name in ("LEAD", "NTILE", "CUME_DIST", "PERCENT_RANK"):
                 raise TableException(f"{c.call.name} Function is not supported in stream mode.")
-            if (c.partition, c.order, c.frame) != (first.partition, first.order, first.frame):
+            if (c.partition, c.order, _frame(c)) != (first.partition, first.order, _frame(first)):
                 raise TableException(
                     "Over Agg: Unsupported use of OVER windows. All aggregates must be computed on the same window. "
                     "please re-check the over window statement."
@@ -305,13 +305,12 @@ class Planner:
             raise TableException("The window can only be ordered in ASCENDING mode.")
         if first.frame.following != 0:
             raise TableException("OVER RANGE FOLLOWING windows are not supported yet.")
-        if O.over_updates(rel):
-            if first.frame.preceding is not None or any(c.call.name == "LAG" for c in rel.calls):
-                raise TableException(
-                    "OVER windows' ordering in stream mode must be defined on a time attribute; an order by another "
-                    "column only goes with UNBOUNDED PRECEDING"
-                )
-        elif len(first.order) > 1:
+        if O.over_updates(rel) and (first.frame.preceding is not None or any(c.call.name == "LAG" for c in rel.calls)):
+            raise TableException(
+                "OVER windows' ordering in stream mode must be defined on a time attribute; an order by another "
+                "column only goes with UNBOUNDED PRECEDING"
+            )
+        if len(first.order) > 1:
             raise TableException("The window can only be ordered by a single time column.")
 
     def sort_limit(self, rel: O.SortLimit, before: bool, by_key: bool) -> Node:
@@ -540,6 +539,11 @@ class Planner:
                 f"Table sink '{sink.name}' doesn't support consuming {' and '.join(missing)} changes which is produced "
                 f"by node {digest(cause)}.{advice}"
             )
+
+
+def _frame(call: L.OverCall) -> L.OverFrame:
+    """The frame of a call; a row number counts rows, not peers."""
+    return replace(call.frame, rows=True) if call.call.name == "ROW_NUMBER" else call.frame
 
 
 def _placed(expr: Expr, place: dict[int, int]) -> Expr:

@@ -25,19 +25,22 @@ from streamline.table.traits import Traits
 __all__ = ("changelog_mode", "evaluation_context", "explain", "plan_query", "translate", "upsert_keys")
 
 
-def plan_query(query: exp.Expression, catalog: Catalog, config: ConfigReader | PlannerConfig) -> L.Rel:
+def plan_query(
+    query: exp.Expression, catalog: Catalog, config: ConfigReader | PlannerConfig, *, inserted: bool = False
+) -> L.Rel:
     """The logical plan of a query's tree; names, types and functions are resolved.
 
     Args:
         query: as `table.parse` gives it.
         catalog: the session's tables and functions.
         config: the session's configuration.
+        inserted: the rows go into a table, whose columns give a bare NULL its type.
 
     Raises:
         ValidationException: a name is unknown, types do not fit; the message underlines the place.
     """
     settings = _read(config)
-    bound = QueryBinder(catalog, settings, evaluation_context(settings)).bind(query)
+    bound = QueryBinder(catalog, settings, evaluation_context(settings), untyped_nulls=inserted).bind(query)
     return build.rename(bound.rel, build.unique_names(bound.names))
 
 

@@ -89,15 +89,19 @@ class TableSession:
 
     # -- queries -------------------------------------------------------------------------------------------------
 
-    def bind_query(self, query: exp.Expression) -> Rel:
+    def bind_query(self, query: exp.Expression, *, inserted: bool = False) -> Rel:
         """The plan of a query, names looked up from the current database.
+
+        Args:
+            query: its tree.
+            inserted: the rows go into a table, so that NULL needs no type of its own.
 
         Raises:
             ValidationException: a name or type that does not fit.
         """
         settings = self.planner_config
         try:
-            return plan_query(query, self, settings)
+            return plan_query(query, self, settings, inserted=inserted)
         except ValidationException as e:
             if "not found in any table" in str(e) and (advice := self._columns_of(query)):
                 e.args = (f"{e}\n{advice}",)

@@ -36,6 +36,7 @@ class Window:
         start, end, time: columns of its bounds and its time attribute; None where they were projected away.
         processing: the window is one of processing time.
         local: bounds are local times of the session zone (the time attribute is a TIMESTAMP_LTZ).
+        partition: columns that sessions are made by; None for one that was projected away.
     """
 
     spec: L.WindowSpec
@@ -44,11 +45,13 @@ class Window:
     time: int | None
     processing: bool
     local: bool
+    partition: tuple[int | None, ...] = ()
 
     def moved(self, to: Callable[[int], int | None]) -> Window:
         """The same over other columns."""
         ends = [None if c is None else to(c) for c in (self.start, self.end, self.time)]
-        return replace(self, start=ends[0], end=ends[1], time=ends[2])
+        partition = tuple(None if c is None else to(c) for c in self.partition)
+        return replace(self, start=ends[0], end=ends[1], time=ends[2], partition=partition)
 
 
 class Traits:
@@ -199,7 +202,7 @@ class Traits:
             case L.WindowTvf():
                 n = len(rel.input.schema)
                 time = rel.input.schema[rel.time].type
-                return Window(rel.spec, n, n + 1, n + 2, time.is_proctime, time.root == "TIMESTAMP_LTZ")
+                return Window(rel.spec, n, n + 1, n + 2, time.is_proctime, time.root == "TIMESTAMP_LTZ", rel.keys)
             case L.Project():
                 inner = self.window(rel.input)
                 if inner is None:
@@ -210,7 +213,9 @@ class Traits:
                 n = len(rel.keys) + len(rel.calls)
                 found = {p: n + i for i, p in enumerate(rel.properties)}
                 time_column = found.get("rowtime", found.get("proctime"))
-                return Window(rel.spec, found.get("start"), found.get("end"), time_column, rel.processing, rel.local)
+                partition = tuple(rel.keys.index(p) for p in rel.partition) if rel.spec.kind == "SESSION" else ()
+                start, end = found.get("start"), found.get("end")
+                return Window(rel.spec, start, end, time_column, rel.processing, rel.local, partition)
             case L.Aggregate(window=None, sets=()):
                 # Groups of a window are in it, whatever aggregates them.
                 inner = self.window(rel.input)

@@ -150,9 +150,19 @@ def variance(acc: list[Any], sample: bool, root: bool) -> float | None:
     return math.sqrt(result) if root else result
 
 
-def truncate_to_int(value: float | None) -> int | None:
-    """The number without its fraction."""
-    return None if value is None else int(value)
+def truncate_to_int(value: float | None, bits: int) -> int | None:
+    """The number without its fraction, made an integer of so many bits as the JVM does it.
+
+    What is beyond 32 bits (64 for a long) is the end of that range; a shorter integer is cut from it.
+    """
+    if value is None:
+        return None
+    if value != value:
+        return 0
+    limit = 1 << (max(bits, 32) - 1)
+    whole = (limit - 1 if value > 0 else -limit) if math.isinf(value) else max(-limit, min(limit - 1, int(value)))
+    half = 1 << (bits - 1)
+    return (whole + half) % (2 * half) - half
 
 
 def percentile(counts: dict[Any, int], fractions: Any) -> Any:

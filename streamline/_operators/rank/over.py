@@ -21,15 +21,18 @@ __all__ = ("OrderedOver", "OverByArrival", "OverByTime")
 class OverByTime(Operator):
     """Send each row with its results when the watermark has passed its event time.
 
-    Changelog: insert-only in and out. State: for each key the rows that wait and the accumulators. Rows at or before
-    the watermark (`by_key`: at or before the time of the key that was sent last) are dropped and counted. Watermarks:
-    passed on behind the rows. Order: by event time, rows of one time as they came.
+    Changelog: insert-only in and out. State: for each key the rows that wait and the accumulators, with `keep` until no
+    frame can reach back to them. Rows at or before the watermark (`by_key`: at or before the time of the key that was
+    sent last, while its state is there) are dropped and counted. Watermarks: passed on behind the rows. Order: by event
+    time, rows of one time as they came.
     """
 
     name = "OverAggregate"
-    state: ClassVar[Mapping[str, StateSpec]] = {"waiting": StateSpec(), "frames": StateSpec()}
+    state: ClassVar[Mapping[str, StateSpec]] = {"waiting": StateSpec(), "frames": StateSpec(), "ends": StateSpec()}
 
-    def __init__(self, read: MakeFunction, fire: MakeFunction, new: MakeFunction, row: Any, by_key: bool) -> None:
+    def __init__(
+        self, read: MakeFunction, fire: MakeFunction, new: MakeFunction, row: Any, by_key: bool, keep: int | None = None
+    ) -> None:
         """
         Args:
             read: gives `read(batch)`: (event time in ms, key, row) triples.
@@ -37,10 +40,12 @@ class OverByTime(Operator):
             new: gives `new()`, the state of a new key.
             row: Python type of a row.
             by_key: how lateness is judged, see above.
+            keep: how far (ms) frames reach back in time; None where they reach back to the first row, or by rows.
         """
         self._make = read, fire, new
         self._row = row
         self._by_key = by_key
+        self._keep = keep
 
     async def open(self, ctx: OperatorContext) -> None:
         now = ctx.clock.now
@@ -55,6 +60,9 @@ class OverByTime(Operator):
         self._watermark = min(self._marks, default=MIN_TIMESTAMP)
         self._due: list[tuple[int, int, Any]] = []
         self._order = 0
+        self._until = ctx.store.table("ends", StateSpec(type=int))
+        self._ends = [(end, i, key) for i, (key, end) in enumerate(self._until.data.items())]
+        heapq.heapify(self._ends)
         for n, key in enumerate(list(self._waiting.data)):
             if n % PAUSE_EVERY == 0:
                 await ctx.pause()
@@ -83,6 +91,8 @@ class OverByTime(Operator):
             if rows is None:
                 times[time] = [row]
                 self._arm(time, key)
+                if self._keep is not None:
+                    self._extend(time, key, self._keep)
             else:
                 rows.append(row)
             waiting[key] = times
@@ -115,8 +125,31 @@ class OverByTime(Operator):
                 await out.send(Batch(result))
                 result = []
                 waiting, frames = self._waiting.data, self._frames.data
+        await self._forget(watermark, out)
         await out.send(Batch(result))
         return watermark
+
+    def _extend(self, time: int, key: Any, keep: int) -> None:
+        """The state of a key is kept half as long again as it is needed, so that this is not written for each row."""
+        until = self._until.data
+        end = until.get(key)
+        if end is None or end < time + keep + 1:
+            until[key] = end = time + keep * 3 // 2 + 1
+            self._order += 1
+            heapq.heappush(self._ends, (end, self._order, key))
+
+    async def _forget(self, watermark: int, out: Output) -> None:
+        """State that no frame can reach any more goes."""
+        ends, until, frames, looks = self._ends, self._until.data, self._frames.data, 0
+        while ends and ends[0][0] <= watermark:
+            looks += 1
+            if looks % PAUSE_EVERY == 0:
+                await out.pause()
+                until, frames = self._until.data, self._frames.data
+            end, _, key = heapq.heappop(ends)
+            if until.get(key) == end:
+                del until[key]
+                frames.pop(key, None)
 
     async def on_barrier(self, barrier: Barrier, out: Output) -> None:
         self._marks[:] = [self._watermark]

@@ -13,6 +13,8 @@ from streamline.table.bind.query_scope import FromScope
 from streamline.table.bind.query_select import Bound, SelectBinder, limits, sort_key
 from streamline.table.bind.query_tables import bind_table_function
 from streamline.table.expr.context import EvalContext
+from streamline.table.expr.nodes import Expr
+from streamline.table.expr.signature import illegal_null, is_null_literal
 from streamline.table.logical import Rel, RowSchema, Sort, SortKey, TableFunctionCall, Values
 from streamline.table.parse import error_at
 from streamline.table.planner_config import PlannerConfig
@@ -28,6 +30,7 @@ class QueryBinder:
         config: the session's settings.
         context: for constants that depend on the session.
         with_tables: tables of WITH clauses around.
+        untyped_nulls: whether a bare NULL may be a column: where it gets its type from the table it is written into.
     """
 
     def __init__(
@@ -36,11 +39,13 @@ class QueryBinder:
         config: PlannerConfig,
         context: EvalContext,
         with_tables: dict[str, Rel] | None = None,
+        untyped_nulls: bool = False,
     ) -> None:
         self.catalog = catalog
         self.config = config
         self.context = context
         self._with = dict(with_tables or {})
+        self.untyped_nulls = untyped_nulls
         self.node: exp.Expression = exp.Select()
 
     def bind(self, node: exp.Expression, outer: FromScope | None = None) -> Bound:
@@ -53,7 +58,7 @@ class QueryBinder:
         with_ = node.args.get("with_")
         if with_ is None:
             return self._bind(node, outer)
-        inner = QueryBinder(self.catalog, self.config, self.context, self._with)
+        inner = QueryBinder(self.catalog, self.config, self.context, self._with, self.untyped_nulls)
         if with_.args.get("recursive"):
             raise error_at(with_, "WITH RECURSIVE is not supported")
         for cte in with_.expressions:
@@ -93,11 +98,18 @@ class QueryBinder:
         select = SelectBinder(self, exp.Select(), None)
         select.rel = Values(RowSchema(()), ((),))
         scope = FromScope(select, Relation(select.rel, ()), "VALUES")
-        rows = [[scope.binder.bind(e) for e in row.expressions] for row in node.expressions]
+        rows = [[self.value(scope, e) for e in row.expressions] for row in node.expressions]
         try:
             return build.values(rows, ())
         except ValidationException as e:
             raise error_at(node, str(e)) from None
+
+    def value(self, scope: FromScope, node: exp.Expression) -> Expr:
+        """A column's value, which has to have a type."""
+        bound = scope.binder.bind(node)
+        if is_null_literal(bound) and not self.untyped_nulls:
+            raise error_at(node, str(illegal_null()))
+        return bound
 
     def _sorted(self, rel: Rel, node: exp.Expression) -> Rel:
         """ORDER BY and LIMIT of a query that is not a SELECT: by names and positions of its columns."""

@@ -156,6 +156,7 @@ class TableBinder:
                     spec = WindowSpec("CUMULATE", size("SIZE"), size("STEP"), size("OFFSET"))
                 case _:
                     spec = WindowSpec("SESSION", size("GAP"))
+            _check_offset(spec)
             return WindowTvf(relation.rel, spec, time, keys)
         except ValidationException as e:
             raise error_at(call, str(e)) from None
@@ -357,6 +358,18 @@ def _arguments(call: exp.Anonymous, name: str) -> dict[str, exp.Expression]:
             f"{', '.join(required)}",
         )
     return args
+
+
+def _check_offset(spec: WindowSpec) -> None:
+    """The offset is smaller than what the windows of a kind are apart."""
+    what, length = ("size", spec.size) if spec.kind == "TUMBLE" else ("step", spec.step)
+    if spec.kind == "HOP":
+        what = "slide"
+    if abs(spec.offset) >= length and spec.kind != "SESSION":
+        raise ValidationException(
+            f"{spec.kind} table function parameters must satisfy abs(offset) < {what}, but got {what} {length} ms and "
+            f"offset {spec.offset} ms."
+        )
 
 
 def _is_true(node: exp.Expression) -> bool:

@@ -61,7 +61,7 @@ def bind_grouping(group: exp.Group | None, scope: FromScope, schema: RowSchema) 
                 raise error_at(node, "Only one group window is allowed in GROUP BY")
             window = (node, found)
             return ()
-        bound = scope.binder.bind(node)
+        bound = scope.select.query.value(scope, node)
         for i, (_, known) in enumerate(keys):
             if known == bound:
                 return (i,)

@@ -227,7 +227,7 @@ class GroupScope(FromScope):
                 raise error_at(argument, f"Argument to {name} operator must be a grouped expression")
             keys.append(bound)
         if name == "GROUP_ID":
-            raise error_at(node, "GROUP_ID is not supported; use GROUPING(...) or GROUPING_ID(...)")
+            return self._added(AggCall("GROUP_ID", (), aggregates.bind_aggregate("COUNT", ()).type), node)
         if not keys:
             raise error_at(
                 node, f"Invalid number of arguments to function '{name}'. Was expecting at least 1 arguments"

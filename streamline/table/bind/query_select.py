@@ -201,9 +201,9 @@ class SelectBinder(SubqueryBinder, WindowBinder):
             elif isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
                 items += self._qualified_star(node, relation, scope)
             elif isinstance(node, exp.Alias):
-                items.append(_Item(node.alias, scope.binder.bind(node.this), node.this))
+                items.append(_Item(node.alias, self.query.value(scope, node.this), node.this))
             else:
-                items.append(_Item(column_name(node), scope.binder.bind(node), node))
+                items.append(_Item(column_name(node), self.query.value(scope, node), node))
         return items
 
     def _starred(self, scope: FromScope, expr: Expr, name: str, node: exp.Expression) -> Expr:

@@ -47,6 +47,10 @@ class WindowBinder:
             raise error_at(
                 node, f"{node.this.name or 'this'} is no aggregate or window function, so OVER cannot follow it"
             )
+        if syntax.condition is not None:
+            raise error_at(
+                node, "OVER must be applied to aggregate function: FILTER cannot stand before it; write a CASE instead"
+            )
         call = scope.aggregate_call(syntax, may_be_empty=False)
         known = lookup_aggregate(call.name) if call.udaf is None else None
         order_node = window.args.get("order")
@@ -87,6 +91,8 @@ class WindowBinder:
         if not ordered and spec.args.get("kind") == "RANGE":
             raise error_at(spec, "Window specification must contain an ORDER BY clause")
         rows = spec.args.get("kind") == "ROWS"
+        if spec.args.get("start") == "CURRENT ROW":
+            raise error_at(spec, "OVER windows that begin at the current row are not supported; begin with n PRECEDING")
         before = self._bound(spec, "start", rows, scope)
         after = self._bound(spec, "end", rows, scope)
         return OverFrame(rows, None if before is None else -before, after)

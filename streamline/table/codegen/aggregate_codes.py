@@ -60,6 +60,8 @@ class Code:
     never_equal: ClassVar[bool] = False
     #: A NULL in an argument means that the row does not count.
     skips_null: ClassVar[bool] = True
+    #: Sums of integers wrap on the way to an average.
+    wraps: bool = True
 
     def __init__(self, call: AggCall, retracting: bool, sparse: bool) -> None:
         self.call = call
@@ -107,6 +109,16 @@ class Count(Code):
 
     def merge(self, site: Site, others: Sequence[str]) -> None:
         site.writer.line(f"{site.slots[0]} += {others[0]}")
+
+
+_WRAP: Final = {8: numbers.wrap8, 16: numbers.wrap16, 32: numbers.wrap32, 64: numbers.wrap64}
+
+
+def _wrap(site: Site, total: str, type_: DataType) -> None:
+    """Bring a sum of integers back into the range of its type, as the JVM does."""
+    low, high = integer_range(type_.root)
+    with site.writer.block(f"if not {low} <= {total} <= {high}:"):
+        site.writer.line(f"{total} = {site.call(_WRAP[t.INTEGER_BITS[type_.root]], total)}")
 
 
 class Sum(Code):
@@ -160,10 +172,7 @@ class Sum(Code):
         w, total, type_ = site.writer, site.slots[0], self.call.type
         if type_.is_integer:
             w.line(f"{total} {sign}= {value}")
-            low, high = integer_range(type_.root)
-            wrap = {8: numbers.wrap8, 16: numbers.wrap16, 32: numbers.wrap32, 64: numbers.wrap64}
-            with w.block(f"if not {low} <= {total} <= {high}:"):
-                w.line(f"{total} = {site.call(wrap[t.INTEGER_BITS[type_.root]], total)}")
+            _wrap(site, total, type_)
         elif type_.root == "DECIMAL":
             function = numbers.decimal_add if sign == "+" else numbers.decimal_subtract
             name = "decimal_add" if sign == "+" else "decimal_subtract"
@@ -216,6 +225,7 @@ class Average(Code):
             site.writer.line(f"{total} = decimal_add({total}, {others[0]})")
         else:
             site.writer.line(f"{total} += {others[0]}")
+            self._wrap(site)
         site.writer.line(f"{site.slots[1]} += {others[1]}")
 
     def _step(self, site: Site, sign: str) -> None:
@@ -226,7 +236,12 @@ class Average(Code):
             site.writer.line(f"{total} = {name}({total}, {value})")
         else:
             site.writer.line(f"{total} {sign}= {value}")
+            self._wrap(site)
         site.writer.line(f"{site.slots[1]} {sign}= 1")
+
+    def _wrap(self, site: Site) -> None:
+        if self.wraps and self.argument.is_integer:
+            _wrap(site, site.slots[0], self.argument)
 
     def result(self, site: Site) -> str:
         total, count = site.slots
@@ -439,7 +454,7 @@ class Variance(Code):
         name = self.call.name
         value = site.call(acc.variance, site.slots[0], str(name in _SAMPLES), str(name.startswith("STDDEV")))
         if self.call.type.is_integer:
-            return site.call(acc.truncate_to_int, value)
+            return site.call(acc.truncate_to_int, value, str(t.INTEGER_BITS[self.call.type.root]))
         if self.call.type.root == "DECIMAL":
             return site.call(acc.to_decimal, value, str(self.call.type.scale))
         return value

@@ -46,6 +46,17 @@ class Distinct:
         parts = [key_source(reader, a.type, s) for a, s in zip(self.args, args)]
         return parts[0] if len(parts) == 1 else f"({', '.join(parts)})"
 
+    def values(self, call: AggCall, key: str) -> list[str] | None:
+        """Sources of the arguments that a key stands for; None where it does not tell."""
+        if call.name == "COUNT":
+            return [key] * len(self.args)
+        if len(call.args) != 1 or (needs_key_function(call.args[0].type) and not call.args[0].type.is_approximate):
+            return None
+        type_ = call.args[0].type
+        if not type_.is_approximate:
+            return [key]
+        return [f"(None if {key} is None else float({key}))" if type_.nullable else f"float({key})"]
+
 
 def needs_key_function(type_: DataType) -> bool:
     """Whether values of the type cannot be keys of a dictionary as they are."""
@@ -70,9 +81,18 @@ class Aggregates:
         reader: of the loop.
         retracting: rows may be taken back.
         sparse: a group may exist that has seen no row (sliced windows); then nothing is assumed about a first row.
+        wraps: averages of integers are quotients of sums of the argument's type, which wrap. So it is where groups
+            are made, but not over rows of an OVER window or a match.
     """
 
-    def __init__(self, calls: Sequence[AggCall], reader: LoopReader, retracting: bool, sparse: bool = False) -> None:
+    def __init__(
+        self,
+        calls: Sequence[AggCall],
+        reader: LoopReader,
+        retracting: bool,
+        sparse: bool = False,
+        wraps: bool = True,
+    ) -> None:
         self._reader = reader
         self._calls = tuple(calls)
         self._codes: list[Code] = []
@@ -87,6 +107,7 @@ class Aggregates:
             # What only rises needs no retraction: a smaller value never was the maximum.
             monotonic = ("monotonic", True) in call.options
             made = code(call, retracting and not monotonic, sparse or skips or call.filter is not None)
+            made.wraps = wraps and not call.distinct and call.filter is None
             distinct = Distinct(call.args[:1] if call.name in _FIRST_ONLY else call.args) if call.distinct else None
             slots = [*made.slots(), *([distinct.slot()] if distinct else [])]
             self._names.append([f"a{len(self._slots) + i}" for i in range(len(slots))])
@@ -202,15 +223,38 @@ class Aggregates:
             theirs = others[start : start + len(names)]
             start += len(names)
             if self._distinct[i] is not None:
-                raise TableException(
-                    f"{code.call.name}(DISTINCT ...) cannot be merged, so it cannot be computed over session windows"
-                )
+                self._merge_distinct(w, i, theirs[-1])
+                continue
             code.merge(self._site(code, w, names), theirs)
+
+    def _merge_distinct(self, w: Writer, i: int, theirs: str) -> None:
+        """Each value of the other group that this one has not seen is added."""
+        code, distinct, mine = self._codes[i], self._distinct[i], self._names[i][-1]
+        key, count, had = w.fresh("k"), w.fresh("n"), w.fresh("n")
+        values = distinct.values(code.call, key) if distinct is not None else None
+        if values is None:
+            raise TableException(
+                f"{code.call.name}(DISTINCT ...) of this type cannot be merged, so it cannot be computed over session "
+                "windows"
+            )
+        site = Site(self._reader, w, self._own(i), values)
+        with w.block(f"for {key}, {count} in {theirs}.items():"):
+            w.line(f"{had} = {mine}.get({key}, 0)")
+            w.line(f"{mine}[{key}] = {had} + {count}")
+            with w.block(f"if {had} <= 0 < {had} + {count}:"):
+                code.add(site)
+            if self.retracting:
+                with w.block(f"elif {had} > 0 >= {had} + {count}:"):
+                    code.retract(site)
+
+    def _own(self, i: int) -> list[str]:
+        """The slots of an aggregate without that of DISTINCT."""
+        return self._names[i] if self._distinct[i] is None else self._names[i][:-1]
 
     def results(self) -> list[str]:
         """Sources of the results."""
         w = Writer()
-        return [c.result(self._site(c, w, n)) for c, n in zip(self._codes, self._names)]
+        return [c.result(self._site(c, w, self._own(i))) for i, c in enumerate(self._codes)]
 
     def _site(self, code: Code, w: Writer, names: Sequence[str]) -> Site:
         args = [self._arguments.get(a, "") for a in code.call.args]
@@ -218,7 +262,7 @@ class Aggregates:
 
     def _update(self, w: Writer, i: int, retract: bool) -> None:
         code, distinct, names = self._codes[i], self._distinct[i], self._names[i]
-        site = self._site(code, w, names)
+        site = self._site(code, w, self._own(i))
         tests = []
         if code.call.filter is not None:
             tests.append(self._arguments[code.call.filter])

@@ -97,7 +97,7 @@ class _Code:
         return f"{name}({row})"
 
     def _aggregate(self, value: MatchValue, call: AggCall) -> str:
-        aggregates = Aggregates([call], self.reader, retracting=False, sparse=True)
+        aggregates = Aggregates([call], self.reader, retracting=False, sparse=True, wraps=False)
         name = f"aggregate_{len(self._helpers)}"
         w = Writer()
         with w.block(f"def {name}(rows):"):

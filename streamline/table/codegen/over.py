@@ -42,7 +42,7 @@ def over_loop(types: Sequence[DataType], calls: Sequence[AggCall], frame: OverFr
     reader = LoopReader(Rows.of_tuples(types, True), context)
     plain = [c for c in calls if c.name not in RANKS and c.name != "LAG"]
     bounded = frame.preceding is not None
-    aggregates = Aggregates(plain, reader, retracting=bounded, sparse=bounded)
+    aggregates = Aggregates(plain, reader, retracting=bounded, sparse=bounded, wraps=False)
     lags = [c for c in calls if c.name == "LAG"]
     names = aggregates.names
     w = Writer()
@@ -137,7 +137,7 @@ def ordered_over(
     """
     reader = LoopReader(Rows.of_tuples(types, True), context)
     plain = [c for c in calls if c.name not in RANKS]
-    aggregates = Aggregates(plain, reader, retracting=False, sparse=True)
+    aggregates = Aggregates(plain, reader, retracting=False, sparse=True, wraps=False)
     w = Writer()
     text = precedes("precedes", order, types)
     with w.block("def results(rows):"):

@@ -95,7 +95,7 @@ _AGGREGATES: Final[dict[str, Aggregate]] = {
         Aggregate("MAX", ("ANY",), _first),
         *(Aggregate(n, ("NUMERIC",), _average) for n in ("STDDEV_POP", "STDDEV_SAMP", "STDDEV")),
         *(Aggregate(n, ("NUMERIC",), _average) for n in ("VAR_POP", "VAR_SAMP", "VARIANCE")),
-        Aggregate("LISTAGG", ("CHARACTER", "CHARACTER CHARACTER"), _fixed(t.STRING), constant=((1, "separator"),)),
+        Aggregate("LISTAGG", ("CHARACTER", "CHARACTER CHARACTER"), _first, constant=((1, "separator"),)),
         Aggregate("STRING_AGG", ("CHARACTER", "CHARACTER CHARACTER"), _fixed(t.STRING), constant=((1, "separator"),)),
         Aggregate("COLLECT", ("ANY",), lambda types: t.multiset(types[0].materialized()), empty=False),
         Aggregate("ARRAY_AGG", ("ANY",), lambda types: t.array(types[0].materialized()).null(), empty=None),

@@ -141,7 +141,8 @@ def over(low: Lowering, node: P.OverAggregate) -> Stream:
         else:
             read = timed_rows(stream.rows, first.order[0].column, first.partition, low.context)
             by_key = first.frame.preceding is not None
-            make = partial(OverByTime, read.make, loop.fire.make, loop.new.make, row, by_key)
+            keep = None if first.frame.rows else first.frame.preceding
+            make = partial(OverByTime, read.make, loop.fire.make, loop.new.make, row, by_key, keep)
     added = low.operator(
         "OverAggregate", stream, make, keyed=low.key(stream, first.partition), description=digest(node)
     )

@@ -63,6 +63,11 @@ class FunctionParser(TypeParser):
         self.need("(")
         arguments = self._arguments()
         order = None
+        nulls: type[exp.Expression] | None = None
+        if arguments and self.take("IGNORE", "NULLS"):
+            nulls = exp.IgnoreNulls
+        elif arguments and self.take("RESPECT", "NULLS"):
+            nulls = exp.RespectNulls
         if arguments and self.next_are("ORDER", "BY"):
             if path[-1].upper() != "ARRAY_AGG":
                 self.fail("ORDER BY inside the brackets of a call", "Write f(x) WITHIN GROUP (ORDER BY y).")
@@ -74,6 +79,8 @@ class FunctionParser(TypeParser):
         node = self.function(path[-1], arguments, start)
         if len(path) > 1:
             node.set("path", path[:-1])
+        if nulls is not None:
+            node = self.mark(nulls(this=node), start)
         if order is not None:
             node = self.mark(exp.WithinGroup(this=node, expression=order), start)
         return self.after_call(node, start)

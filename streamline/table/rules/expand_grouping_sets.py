@@ -15,6 +15,9 @@ __all__ = ("expand_grouping_sets",)
 
 _BIGINT = t.BIGINT.not_null()
 
+#: Calls that tell the grouping sets apart.
+_MARKS = ("GROUPING", "GROUP_ID")
+
 
 def expand_grouping_sets(rel: Rel, context: Context) -> Rel | None:
     if not isinstance(rel, Aggregate) or not rel.sets:
@@ -23,7 +26,7 @@ def expand_grouping_sets(rel: Rel, context: Context) -> Rel | None:
     width = len(schema)
     shared = tuple(dict.fromkeys(k for k in rel.keys if all(k in s for s in rel.sets)))
     keys = tuple(dict.fromkeys(k for k in rel.keys if k not in shared))
-    grouping = [i for i, c in enumerate(rel.calls) if c.name == "GROUPING"]
+    grouping = [i for i, c in enumerate(rel.calls) if c.name in _MARKS]
     fields = [*schema.fields]
     fields += [Field(f"{schema[k].name}$k", schema[k].type.null()) for k in keys]
     fields.append(Field("$e", _BIGINT))
@@ -33,12 +36,12 @@ def expand_grouping_sets(rel: Rel, context: Context) -> Rel | None:
         row: list[Expr] = list(schema.refs())
         row += [schema.ref(k) if k in s else Literal(None, schema[k].type.null().materialized()) for k in keys]
         row.append(Literal(number, _BIGINT))
-        row += [Literal(_bits(rel, i, s), _BIGINT) for i in grouping]
+        row += [Literal(_mark(rel, i, number), _BIGINT) for i in grouping]
         projections.append(tuple(row))
     expanded = Expand(rel.input, tuple(projections), RowSchema(tuple(fields)))
     copies = [*shared, *(width + i for i in range(len(keys)))]
     marks = [width + len(keys), *(width + len(keys) + 1 + i for i in range(len(grouping)))]
-    calls = [(c, n) for c, n in zip(rel.calls, rel.names[len(rel.keys) :]) if c.name != "GROUPING"]
+    calls = [(c, n) for c, n in zip(rel.calls, rel.names[len(rel.keys) :]) if c.name not in _MARKS]
     inner = Aggregate(
         expanded,
         (*copies, *marks),
@@ -50,7 +53,7 @@ def expand_grouping_sets(rel: Rel, context: Context) -> Rel | None:
     out: list[Expr] = [inner.schema.ref(order.index(k)) for k in rel.keys]
     plain = len(copies) + len(marks)
     for i, c in enumerate(rel.calls):
-        if c.name == "GROUPING":
+        if c.name in _MARKS:
             out.append(inner.schema.ref(len(copies) + 1 + grouping.index(i)))
         else:
             out.append(inner.schema.ref(plain))
@@ -58,8 +61,11 @@ def expand_grouping_sets(rel: Rel, context: Context) -> Rel | None:
     return Project(inner, tuple(out), rel.names)
 
 
-def _bits(rel: Aggregate, call: int, grouping_set: tuple[int, ...]) -> int:
-    """GROUPING(a, b): a bit for each argument, 1 where it is rolled up."""
+def _mark(rel: Aggregate, call: int, number: int) -> int:
+    """GROUPING(a, b): a bit for each argument, 1 where it is rolled up; GROUP_ID(): which of equal sets it is."""
+    grouping_set = rel.sets[number]
+    if rel.calls[call].name == "GROUP_ID":
+        return rel.sets[:number].count(grouping_set)
     value = 0
     for a in rel.calls[call].args:
         assert isinstance(a, InputRef)

@@ -41,7 +41,7 @@ def rank(rel: Rel, context: Context) -> Rel | None:
         first = first if low is None else max(first, low)
         last = high if last is None else last if high is None else min(last, high)
     name = over.calls[0].call.name
-    if last is None and first > 1 and name == "ROW_NUMBER":
+    if last is None and first > 1:
         raise TableException(
             "Rank end is not specified. Currently rank only support TopN, which means the rank end must be specified: "
             f"compare {over.names[0]} with an upper bound, as in {over.names[0]} <= 10"

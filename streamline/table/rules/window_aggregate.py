@@ -53,6 +53,9 @@ def window_aggregate(rel: Rel, context: Context) -> Rel | None:
     window = context.traits.window(rel.input)
     if window is None or window.start not in rel.keys or window.end not in rel.keys:
         return None
+    if window.spec.kind == "SESSION" and set(window.partition) != set(_columns(rel, window)[1]):
+        # Only groups that sessions are made by end with their sessions.
+        return None
     found = _direct(rel, window)
     return _attached(rel, window) if found is None else found
 

@@ -15,7 +15,7 @@ from streamline.table.expr.guards import not_null
 from streamline.table.expr.nodes import Call, Expr, Literal
 from streamline.table.expr.registry import ScalarFunction, cast, register
 from streamline.table.expr.runtime import collections
-from streamline.table.expr.signature import Function, define, is_null_literal
+from streamline.table.expr.signature import Function, define, illegal_null, is_null_literal
 
 __all__ = ()
 
@@ -99,6 +99,8 @@ class Row(ScalarFunction):
     def bind(self, operands: Sequence[Expr], options: tuple[Any, ...] = ()) -> Expr:
         if not operands:
             raise ValidationException("ROW needs at least one field")
+        if any(map(is_null_literal, operands)):
+            raise illegal_null("ROW")
         fields = tuple(Field(f"EXPR${i}", o.type.materialized()) for i, o in enumerate(operands))
         return Call(self, tuple(operands), t.row(*fields).not_null())
 
