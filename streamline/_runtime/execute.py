@@ -21,6 +21,7 @@ from streamline._runtime.options import CheckpointOptions, ExecutionOptions
 from streamline._runtime.outcome import JobExecutionResult, JobStatus
 from streamline._runtime.restart import ExponentialDelay, FailureRate, FixedDelay, NoRestart, RestartStrategy
 from streamline._runtime.task import CLOSE_TIMEOUT
+from streamline._runtime.task_metrics import combined
 from streamline.errors import StateEncodingException, StateMigrationException, StreamlineError
 
 __all__ = (
@@ -272,16 +273,13 @@ class Job:
         return self._error
 
     def metric_values(self) -> dict[str, dict[str, Any]]:
-        """By operator name and metric name: the values now; those of subtasks are added up where they are numbers."""
+        """By operator name and metric name: the values now. Of subtasks numbers are added up; of watermarks the least
+        counts, of lags and of shares of time the largest."""
         found: dict[str, dict[str, Any]] = {}
         for group, name, metric in self.metrics.walk():
             values = found.setdefault(group.variables.get("operator", "job"), {})
             value = value_of(metric)
-            before = values.get(name)
-            if isinstance(before, (int, float)) and isinstance(value, (int, float)) and "Watermark" not in name:
-                values[name] = before + value
-            elif before is None or (isinstance(value, (int, float)) and value < before):
-                values[name] = value
+            values[name] = combined(name, values[name], value) if name in values else value
         return found
 
     def __del__(self) -> None:

@@ -28,6 +28,7 @@ from streamline._core.watermarks import NoWatermarks, WatermarkStrategy, Waterma
 from streamline._runtime.event_time_watch import EventTimeWatch, held_back
 from streamline._runtime.metrics import MetricGroup
 from streamline._runtime.task import CLOSE_TIMEOUT, TaskHost, note
+from streamline._runtime.task_metrics import Waiting, register_task_metrics
 from streamline._runtime.watermark_alignment import AlignmentGroups
 from streamline._state.source_state import SourceCapture, SourceShare
 from streamline.abc import SourceReader, Split, SplitBatch
@@ -123,12 +124,11 @@ class SourceTask:
         self._released = False
         begun = lambda: self._merger.merged != MIN_TIMESTAMP  # noqa: E731
         self._watch = EventTimeWatch(self.clock, f"source {name!r}", begun, self._reason)
-        metrics.gauge("numRecordsOut", lambda: self.output.records)
-        metrics.gauge("currentOutputWatermark", lambda: self.output.emitted)
+        self._waiting = Waiting()
+        register_task_metrics(metrics, self.clock, output, self._waiting)
         if strategy is not None and strategy.max_ahead is not None:
             metrics.gauge("numRecordsAhead", lambda: sum(t.ahead for t in self._trackers()))
             metrics.gauge("maxTimestampAhead", lambda: max((t.furthest for t in self._trackers()), default=0))
-        metrics.gauge("backPressuredTimeMs", lambda: round(self.output.waited * 1000))
 
     # -- what others say to it -----------------------------------------------------------------------------------
 
@@ -311,7 +311,8 @@ class SourceTask:
             return
         waiter = self._waiter = asyncio.get_running_loop().create_future()
         try:
-            await waiter
+            with self._waiting:
+                await waiter
         finally:
             self._waiter = None
 

@@ -32,6 +32,7 @@ from streamline._runtime.in_flight import UnalignedCapture
 from streamline._runtime.metrics import MetricGroup
 from streamline._runtime.slice import BatchLimit, TimeSlice
 from streamline._state.capture import Capture
+from streamline._runtime.task_metrics import Waiting, register_task_metrics
 from streamline._state.snapshot import SubtaskSnapshot
 from streamline._state.subtask import SubtaskState
 from streamline.abc import KeyedStore, Operator, OperatorStore, Output, TwoInputOperator
@@ -145,13 +146,11 @@ class OperatorTask:
         self._limit = BatchLimit(host.time_slice)
         self.records_in = 0
         metrics.gauge("numStateEntries", self.state.entries)
-        metrics.gauge("numRecordsIn", lambda: self.records_in)
-        metrics.gauge("numRecordsOut", lambda: self.output.records)
+        self._waiting = Waiting()
+        register_task_metrics(metrics, self.clock, output, self._waiting, lambda: self.records_in)
         metrics.gauge("currentInputWatermark", lambda: self.gate.watermark)
         for n in sorted({*gate.inputs}) if len({*gate.inputs}) > 1 else ():
             metrics.gauge(f"currentInput{n + 1}Watermark", partial(gate.watermark_of, n))
-        metrics.gauge("currentOutputWatermark", lambda: self.output.emitted)
-        metrics.gauge("backPressuredTimeMs", lambda: round(self.output.waited * 1000))
 
     # -- what the operator sees (abc.OperatorContext) ------------------------------------------------------------
 
@@ -237,7 +236,7 @@ class OperatorTask:
 
     async def _loop(self) -> None:
         gate, operator, output, limit = self.gate, self.operator, self.output, self._limit
-        time_slice, name = self.host.time_slice, self.operator_name
+        time_slice, name, waiting = self.host.time_slice, self.operator_name, self._waiting
         check = time_slice.check
         on_batch: tuple[Callable[[Batch, Output], Awaitable[None]], ...]
         if isinstance(operator, TwoInputOperator):
@@ -256,7 +255,8 @@ class OperatorTask:
         while True:
             element = gate.receive_nowait(limit.records)
             if element is None:
-                element = await gate.receive(limit.records)
+                with waiting:
+                    element = await gate.receive(limit.records)
             if type(element) is Batch:
                 # Looked at before the work: whoever was woken by others may find that they have used the slice up.
                 await check()

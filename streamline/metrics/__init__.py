@@ -2,9 +2,10 @@
 
 `streamline.metrics.prometheus` and `streamline.metrics.opentelemetry` need the extras of those names.
 
-Built-in metrics have Flink's names where Flink has them: of an operator's subtask numRecordsIn, numRecordsOut,
-currentInputWatermark, currentOutputWatermark, numLateRecordsDropped, backPressuredTimeMs; of a job
-lastCheckpointDuration, lastCheckpointSize, numberOfCompletedCheckpoints, numRestarts, loopLagMs.
+Built-in metrics have Flink's names where Flink has them: of an operator's subtask numRecordsIn, numRecordsOut and what
+they are PerSecond, currentInputWatermark, currentOutputWatermark, watermarkLag (ms), numLateRecordsDropped,
+numStateEntries, backPressuredTimeMs, and idle-, busy- and backPressuredTimeMsPerSecond; of a job lastCheckpointDuration,
+lastCheckpointSize, numberOfCompletedCheckpoints, numRestarts, loopLagMs.
 """
 
 from __future__ import annotations
