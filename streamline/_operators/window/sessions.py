@@ -3,8 +3,9 @@
 State is the open sessions of every key, in order of time. When they end is kept in a heap beside the state; a session
 that has grown is looked at again when the end it had at first is due. So a record costs no timer.
 
-The sessions of a key are one flat tuple. Tuples of plain values are nothing to CPython's garbage collector once it has
-seen them, so keys that come and go by the thousand do not make it look at the whole heap again and again.
+A session is a tuple, and where a key has only one, that is all there is of the key. Tuples of plain values are
+nothing to the garbage collector once it has seen them, so keys that come and go by the thousand do not make it look at
+the whole heap again and again.
 """
 
 from __future__ import annotations
@@ -42,23 +43,10 @@ _START: Final = 0
 _END: Final = 1
 _ACCUMULATOR: Final = 2
 _DUE: Final = 3
-_FIELDS: Final = 4
 
 Session: TypeAlias = tuple[int, int, Any, int]
-
-
-def _apart(sessions: tuple[Any, ...]) -> list[Session]:
-    """The sessions of a key, one by one."""
-    return [sessions[i : i + _FIELDS] for i in range(0, len(sessions), _FIELDS)]
-
-
-def _start(session: Session) -> int:
-    return session[_START]
-
-
-def _together(sessions: Iterable[Session]) -> tuple[Any, ...]:
-    """The sessions of a key, as they are kept."""
-    return tuple(itertools.chain.from_iterable(sessions))
+#: What a key has: one session, or several in order of time.
+Sessions: TypeAlias = Session | list[Session]
 
 
 @final
@@ -102,7 +90,8 @@ class SessionWindows(Operator):
         for n, key in enumerate(list(data)):
             if n % PAUSE_EVERY == 0:
                 await ctx.pause()
-            for session in _apart(data[key]):
+            sessions = data[key]
+            for session in sessions if type(sessions) is list else (sessions,):
                 heapq.heappush(self._heap, (session[_DUE], next(self._sequence), key))
         self._dropped = ctx.metrics.counter("numLateRecordsDropped")
         await self._incremental.life.open(ctx, True)
@@ -140,49 +129,56 @@ class SessionWindows(Operator):
             end = time + (fixed or gap(value))  # type: ignore[operator]
             sessions = data.get(key)
             if sessions is not None:
-                start, last, accumulator, due = sessions[-_FIELDS:]
+                several = type(sessions) is list
+                start, last, accumulator, due = sessions[-1] if several else sessions
                 if start <= time <= last:
                     session = (start, end if end > last else last, add(value, accumulator), due)
-                    data[key] = session if len(sessions) == _FIELDS else sessions[:-_FIELDS] + session
+                    if several:
+                        sessions[-1] = session
+                        data[key] = sessions
+                    else:
+                        data[key] = session
                     continue
                 if time < start:
-                    changed = self._insert(key, sessions, time, end, value, watermark)
-                    if changed is None:
-                        late.append(i)
+                    parts = sessions if several else [sessions]
+                    if self._insert(key, parts, time, end, value, watermark):
+                        data[key] = parts if len(parts) > 1 else parts[0]
                     else:
-                        data[key] = changed
+                        late.append(i)
                     continue
             if end - 1 <= watermark:
                 late.append(i)
                 continue
             session = (time, end, value if create is None else add(value, create()), end)
-            data[key] = session if sessions is None else sessions + session
+            if sessions is None:
+                data[key] = session
+            elif several:
+                sessions.append(session)
+                data[key] = sessions
+            else:
+                data[key] = [sessions, session]
             heapq.heappush(self._heap, (end, next(self._sequence), key))
         return late
 
-    def _insert(
-        self, key: Any, sessions: tuple[Any, ...], time: int, end: int, value: Any, watermark: int
-    ) -> tuple[Any, ...] | None:
-        """A record before the last session: it may begin one, or join several; gives what the key has then, None where
-        the record is late."""
+    def _insert(self, key: Any, sessions: list[Session], time: int, end: int, value: Any, watermark: int) -> bool:
+        """A record before the last session: it may begin one, or join several; False where it is late."""
         create, add, merge = self._incremental.create, self._incremental.add, self._incremental.merge
-        parts = _apart(sessions)
-        first = next(i for i, s in enumerate(parts) if s[_END] >= time)
+        first = next(i for i, s in enumerate(sessions) if s[_END] >= time)
         stop = first
-        while stop < len(parts) and parts[stop][_START] <= end:
+        while stop < len(sessions) and sessions[stop][_START] <= end:
             stop += 1
         if first == stop:
             if end - 1 <= watermark:
-                return None
-            parts.insert(first, (time, end, value if create is None else add(value, create()), end))
+                return False
+            sessions.insert(first, (time, end, value if create is None else add(value, create()), end))
             heapq.heappush(self._heap, (end, next(self._sequence), key))
-            return _together(parts)
-        start, last, accumulator, due = parts[first]
-        for other in parts[first + 1 : stop]:
+            return True
+        start, last, accumulator, due = sessions[first]
+        for other in sessions[first + 1 : stop]:
             accumulator = merge(accumulator, other[_ACCUMULATOR])
             last = max(last, other[_END])
-        parts[first:stop] = [(min(start, time), max(last, end), add(value, accumulator), due)]
-        return _together(parts)
+        sessions[first:stop] = [(min(start, time), max(last, end), add(value, accumulator), due)]
+        return True
 
     # -- results -------------------------------------------------------------------------------------------------
 
@@ -196,23 +192,30 @@ class SessionWindows(Operator):
                 await out.pause()
             due, _, key = heapq.heappop(heap)
             data = table.data
-            sessions = data.get(key, ())
-            session: Session | None = sessions
-            others: list[Session] = []
-            if len(sessions) != _FIELDS:
-                others = _apart(sessions)
-                session = next((s for s in others if s[_DUE] == due), None)
-                others = [s for s in others if s is not session]
-            if session is None or session[_DUE] != due:  # it was merged into another one
+            sessions: Sessions | None = data.get(key)
+            if sessions is None:  # all of its were merged into others, which have been sent
+                continue
+            at = 0
+            if type(sessions) is not list:
+                session = sessions
+            else:
+                at = next((i for i, s in enumerate(sessions) if s[_DUE] == due), 0)
+                session = sessions[at]
+            if session[_DUE] != due:  # it was merged into another one
                 continue
             start, end, accumulator, _ = session
             if end != due:
                 grown = (start, end, accumulator, end)
-                data[key] = _together(sorted((*others, grown), key=_start)) if others else grown
+                if type(sessions) is list:
+                    sessions[at] = grown
+                    data[key] = sessions
+                else:
+                    data[key] = grown
                 heapq.heappush(heap, (end, next(self._sequence), key))
                 continue
-            if others:
-                data[key] = _together(others)
+            if type(sessions) is list:
+                del sessions[at]
+                data[key] = sessions if len(sessions) > 1 else sessions[0]
             else:
                 del data[key]
             value = accumulator if result is None else result(accumulator)
