@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as _dt
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from typing import Any, Final, Generic, TypeVar
 
@@ -90,11 +90,13 @@ class Row:
     __slots__ = ("_names", "_values", "kind")
 
     kind: RowKind
+    #: A tuple, which rows may share, until a field is set; a list from then on.
+    _values: Sequence[Any]
 
     def __init__(self, *values: Any, **named: Any) -> None:
         if values and named:
             raise TypeError("a Row takes values by position or by name, not both")
-        self._values = list(values) if values else list(named.values())
+        self._values = values or tuple(named.values())
         self._names: tuple[str, ...] | None = tuple(named) if named else None
         self.kind = RowKind.INSERT
 
@@ -116,7 +118,7 @@ class Row:
     def with_names(cls, names: tuple[str, ...], values: Iterable[Any], kind: RowKind = RowKind.INSERT) -> Row:
         """A row whose fields have the given names; `names` is shared between rows, not copied."""
         row = cls.__new__(cls)
-        row._values = list(values)
+        row._values = tuple(values)
         row._names = names
         row.kind = kind
         return row
@@ -155,17 +157,22 @@ class Row:
 
     def _position(self, name: str) -> int:
         if self._names is None:
-            raise KeyError(f"this row has positions only, no field {name!r}; its values are {self._values!r}")
+            raise KeyError(f"this row has positions only, no field {name!r}; its values are {list(self._values)!r}")
         try:
             return self._names.index(name)
         except ValueError:
             raise KeyError(f"no field {name!r}; the row has {', '.join(self._names)}") from None
 
     def __getitem__(self, key: int | str | slice) -> Any:
+        if isinstance(key, slice):
+            return list(self._values[key])
         return self._values[self._position(key) if isinstance(key, str) else key]
 
     def __setitem__(self, key: int | str, value: Any) -> None:
-        self._values[self._position(key) if isinstance(key, str) else key] = value
+        values = self._values
+        if type(values) is not list:
+            self._values = values = list(values)
+        values[self._position(key) if isinstance(key, str) else key] = value
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -187,7 +194,10 @@ class Row:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Row):
             return NotImplemented
-        return self.kind is other.kind and self._values == other._values
+        if self.kind is not other.kind:
+            return False
+        mine, theirs = self._values, other._values
+        return mine == theirs if type(mine) is type(theirs) else tuple(mine) == tuple(theirs)
 
     def __hash__(self) -> int:
         return hash((self.kind.value, tuple(self._values)))
@@ -204,14 +214,14 @@ class Row:
 
     def __copy__(self) -> Row:
         row = Row.__new__(Row)
-        row._values, row._names, row.kind = list(self._values), self._names, self.kind
+        row._values, row._names, row.kind = tuple(self._values), self._names, self.kind
         return row
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_restore, (self._names, self._values, self.kind))
 
 
-def _restore(names: tuple[str, ...] | None, values: list[Any], kind: RowKind) -> Row:
+def _restore(names: tuple[str, ...] | None, values: Sequence[Any], kind: RowKind) -> Row:
     row = Row(*values)
     row._names, row.kind = names, kind
     return row

@@ -865,6 +865,7 @@ class OutputShape:
             those objects, and nothing is built.
         kinds: whether `Batch.kinds` is set; else kinds are only in the objects (or all are INSERT).
         timestamp: the column that becomes the records' timestamps (a rowtime); None: they have none.
+        row: the template is a tuple, and it leaves as the values of a Row with these names, and with its kind.
     """
 
     template: str = ""
@@ -872,6 +873,7 @@ class OutputShape:
     element: Any = None
     kinds: bool = False
     timestamp: int | None = None
+    row: tuple[str, ...] | None = None
 
 
 class SinkTarget(Protocol):

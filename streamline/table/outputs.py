@@ -176,11 +176,11 @@ def single_rowtime(rel: Rel, name: str) -> int | None:
 # -- rows ----------------------------------------------------------------------------------------------------------
 
 
-def row_maker(names: tuple[str, ...]) -> Callable[[list[Any], RowKind], Row]:
-    """What makes a Row of a list of values, without copying it."""
+def row_maker(names: tuple[str, ...]) -> Callable[[tuple[Any, ...], RowKind], Row]:
+    """What makes a Row of a tuple of values."""
     new = Row.__new__
 
-    def make_row(values: list[Any], kind: RowKind = RowKind.INSERT) -> Row:
+    def make_row(values: tuple[Any, ...], kind: RowKind = RowKind.INSERT) -> Row:
         row = new(Row)
         row._values = values
         row._names = names
@@ -190,7 +190,7 @@ def row_maker(names: tuple[str, ...]) -> Callable[[list[Any], RowKind], Row]:
     return make_row
 
 
-_MAKERS: Final[dict[tuple[str, ...], Callable[[list[Any], RowKind], Row]]] = {}
+_MAKERS: Final[dict[tuple[str, ...], Callable[[tuple[Any, ...], RowKind], Row]]] = {}
 
 
 def _values(rel: Rel, outward: Outward, types: Sequence[DataType] | None = None) -> list[str]:
@@ -203,25 +203,25 @@ def row_template(
     outward: Outward,
     types: Sequence[DataType] | None = None,
     kind: bool = True,
-    columns: Sequence[int] | None = None,
 ) -> str:
-    """The template of a Row of the query's columns, or of some of them."""
-    chosen = range(len(rel.schema)) if columns is None else columns
-    names = tuple(rel.schema.names[i] for i in chosen)
+    """The template of a Row of the query's columns."""
+    names = rel.schema.names
     maker = _MAKERS.get(names)
     if maker is None:
         maker = _MAKERS[names] = row_maker(names)
     made = outward.name(("row", names), "row", lambda: maker)
-    sources = _values(rel, outward, types)
-    values = ", ".join(sources[i] for i in chosen)
-    return f"{made}([{values}], {{kind}})" if kind else f"{made}([{values}])"
+    values = f"({', '.join(_values(rel, outward, types))},)"
+    return f"{made}({values}, {{kind}})" if kind else f"{made}({values})"
 
 
 def row_shape(rel: Rel, timestamp: int | None, columns: Sequence[int] | None = None) -> OutputShape:
     """Rows with their kinds, of all columns or of some."""
     outward = Outward()
-    template = row_template(rel, outward, columns=columns)
-    return OutputShape(template, outward.pairs, None, False, timestamp)
+    chosen = range(len(rel.schema)) if columns is None else columns
+    sources = _values(rel, outward)
+    template = f"({', '.join(sources[i] for i in chosen)},)"
+    names = tuple(rel.schema.names[i] for i in chosen)
+    return OutputShape(template, outward.pairs, None, False, timestamp, names)
 
 
 # -- other elements ------------------------------------------------------------------------------------------------

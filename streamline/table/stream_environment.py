@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import sqlglot.expressions as exp
@@ -348,7 +349,7 @@ def _with_rows(shape: OutputShape, rel: Rel) -> OutputShape:
     """Rows leave as they came in where nothing has changed them."""
     names = rel.schema.names
     element = marker("row", names, len(names))
-    return OutputShape(shape.template, shape.namespace, element, shape.kinds, shape.timestamp)
+    return replace(shape, element=element)
 
 
 def _row_type(rel: Rel, columns: Sequence[int] | None = None) -> DataType:

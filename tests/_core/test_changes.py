@@ -60,6 +60,27 @@ def test_a_copy_is_independent():
     assert row[0] == 1 and twin.kind is RowKind.UPDATE_AFTER
 
 
+def test_a_field_that_is_set_is_set_in_this_row_only():
+    values = (1, [2], "x")
+    one, other = (Row.with_names(("a", "b", "c"), values, RowKind.DELETE) for _ in range(2))
+    assert one == other
+    one["a"] = 5
+    one[-1] = "y"
+    assert (list(one), list(other), values) == ([5, [2], "y"], [1, [2], "x"], (1, [2], "x"))
+    assert one != other
+    other[0], other["c"] = 5, "y"
+    assert one == other and str(one) == "-D[5, [2], y]"
+    fresh = Row.with_names(("a", "b", "c"), (5, [2], "y"), RowKind.DELETE)
+    assert one == fresh and fresh == one  # one that was changed and one that was not
+    assert hash(Row("p", 1)) == hash(_changed(Row("q", 1), "p"))
+    assert one[1:] == fresh[1:] == [[2], "y"]
+
+
+def _changed(row: Row, first: object) -> Row:
+    row[0] = first
+    return row
+
+
 def test_modes():
     assert ChangelogMode.insert_only().is_insert_only
     assert not ChangelogMode.upsert().contains(RowKind.UPDATE_BEFORE)

@@ -234,6 +234,26 @@ def test_an_upsert_log_is_normalised() -> None:
     assert operators[0] == "ChangelogNormalize"
 
 
+async def test_rows_that_a_user_changes_are_the_users_own() -> None:
+    """A Row may share its values with the state of the query; a field that is set is set in the Row alone."""
+    env, t_env = envs()
+    t_env.create_temporary_view("clicks", env.from_collection(CLICKS))
+    counts = t_env.sql_query("SELECT visitor, COUNT(*) AS n, SUM(n) AS total FROM clicks GROUP BY visitor")
+
+    def spoil(row: Row) -> Row:
+        seen = Row.of_kind(row.kind, *row)
+        row["total"] = -1
+        row.kind = RowKind.INSERT
+        return seen
+
+    assert list(map(str, await rows(t_env.to_changelog_stream(counts).map(spoil)))) == [
+        "+I[a, 1, 1]",
+        "+I[b, 1, 2]",
+        "-U[a, 1, 1]",
+        "+U[a, 2, 4]",
+    ]
+
+
 async def test_what_the_type_of_a_stream_tells_the_next_table() -> None:
     env, t_env = envs()
     out = t_env.to_data_stream(t_env.from_data_stream(env.from_collection(CLICKS)).select(col("n") * 2))

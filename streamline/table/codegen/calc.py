@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import string
 
+from streamline._core.changes import Row
 from streamline._core.elements import Batch
 from streamline.table.codegen.rows import LoopReader, Rows
 from streamline.table.codegen.writer import Generated, Writer
@@ -44,15 +45,45 @@ def _transform(name: str, rows: Rows, context: EvalContext, shape: OutputShape) 
     else:
         value = "r" if rows.is_plain else tuple_source(sources)
     stamp = None if shape.timestamp is None else reader.milliseconds(exprs[shape.timestamp])
+    w = Writer()
+    if shape.row is not None and not passes:
+        identity = f"({', '.join(f'{{{i}}}' for i in range(len(exprs)))},)"
+        namespace |= {"Row": Row, "new_row": Row.__new__, "names": shape.row}
+        if rows.is_plain and shape.template == identity:
+            # The tuple itself, which may be a user's own, with more fields than were asked for.
+            value = f"r if len(r) == {len(exprs)} else r[:{len(exprs)}]"
+        with w.block(f"def {name}(batch):"):
+            _rows(w, reader, condition, value, stamp)
+        return Generated(name, w.text(), reader.finish())
     kind_in_value = bool(shape.template) and not passes and "kind" in _placeholders(shape.template)
     with_kinds = shape.kinds and not rows.insert_only
-    w = Writer()
     with w.block(f"def {name}(batch):"):
         if kind_in_value or with_kinds:
             _with_kinds(w, reader, condition, value, stamp, with_kinds)
         else:
             _insert_only(w, reader, condition, value, stamp)
     return Generated(name, w.text(), reader.finish())
+
+
+def _rows(w: Writer, reader: LoopReader, condition: str | None, values: str, stamp: str | None) -> None:
+    """Rows with their kinds; built without a call of Python's, for that costs more than all the rest."""
+    insert_only = reader.rows.insert_only
+    lines, head = reader.head(with_kind=not insert_only)
+    for line in lines:
+        w.line(line)
+    w.line("out = []")
+    w.line("add = out.append")
+    if stamp is not None:
+        w.line("out_timestamps = []")
+    with w.block(f"{head}:"), w.guard(condition):
+        w.line("row = new_row(Row)")
+        w.line(f"row._values = {values}")
+        w.line("row._names = names")
+        w.line(f"row.kind = {'INSERT' if insert_only else 'kind'}")
+        w.line("add(row)")
+        if stamp is not None:
+            w.line(f"out_timestamps.append({stamp})")
+    w.line(f"return Batch(out, {'None' if stamp is None else 'out_timestamps'})")
 
 
 def _placeholders(template: str) -> set[str]:

@@ -152,6 +152,7 @@ RESERVED = (
         "timers",
         "now",
     ),
+    *("Row", "new_row", "names"),
     *("list", "dict", "set", "sorted", "enumerate", "map", "True", "False", "None", "not_null", "ttl", "size"),
 )
 
