@@ -6,10 +6,10 @@ import asyncio
 import gc
 import tempfile
 from collections.abc import Iterator
-from time import perf_counter
 from typing import Any
 
 from benchmarks.data import InMemory, Trade, drop, rate, trades
+from benchmarks.keys import measure
 from benchmarks.latency import probed
 from benchmarks.report import Figure, at_least, at_most, best
 from benchmarks.stream import RunningCount
@@ -68,19 +68,6 @@ async def pauses(keys: int, folder: str | None) -> tuple[float, int]:
     return max(found), taken
 
 
-async def recover(keys: int, folder: str) -> float:
-    """Milliseconds of a job that begins with the state that another has left, and writes every key once."""
-    env = environment(folder, "1 h")
-    source = InMemory([(n, n) for n in range(keys)], tuple)
-    env.from_source(source, name="numbers").key_by(lambda r: r[0]).process(Latest()).add_sink(drop)
-    await env.execute("recovery", restore=None)
-    env = environment(folder, "1 h")
-    env.from_source(source, name="numbers").key_by(lambda r: r[0]).process(Latest()).add_sink(drop)
-    started = perf_counter()
-    await env.execute("recovery", restore="latest")
-    return (perf_counter() - started) * 1000
-
-
 def run(scale: float) -> Iterator[Figure]:
     source = InMemory(trades(int(1_000_000 * scale)), Trade, passes=8)
     with tempfile.TemporaryDirectory() as folder:
@@ -93,5 +80,6 @@ def run(scale: float) -> Iterator[Figure]:
         longest, taken = asyncio.run(pauses(keys, folder))
     yield Figure(f"longest pause of the loop, {keys:,} keys, no checkpoints", bare, "ms")
     yield at_most(f"longest pause of the loop, {keys:,} keys, {taken} checkpoints", longest, "ms", 20)
-    with tempfile.TemporaryDirectory() as folder:
-        yield Figure(f"recovery of {keys:,} keys, and one pass over them", asyncio.run(recover(keys, folder)), "ms")
+    seen = measure("hashmap", keys, 0, interval=2)
+    yield Figure(f"recovery of {keys:,} keys in memory, to the first result", seen.recovery, "ms")
+    yield Figure(f"resident memory with {keys:,} keys, peak", seen.memory, "MB")

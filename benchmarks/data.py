@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from streamline import StreamExecutionEnvironment
 from streamline.abc import Source, SourceContext, SourceReader, Split, SplitBatch
 
 #: One record a millisecond: a window of 10 s holds ten thousand.
@@ -46,17 +47,31 @@ def drop(record: Any) -> None:
 
 
 class InMemory(Source[Any]):
-    """A list, read in slices; notes when the first slice was asked for."""
+    """A list, read in slices; notes when the first slice was asked for.
+
+    Attributes:
+        passes: how often the list is read.
+        advance: what is added to the time of the records each time that they are read again, ms.
+        prepare: is given the environment of each job that reads this.
+        checkpoints: how many were completed while it was read.
+    """
 
     bounded = True
     parallel = False
 
-    def __init__(self, values: Sequence[Any], output_type: Any, batch: int = BATCH, passes: int = 1) -> None:
+    def __init__(
+        self, values: Sequence[Any], output_type: Any, batch: int = BATCH, passes: int = 1, advance: int = 0
+    ) -> None:
         self.values = values
         self.passes = passes
+        self.advance = advance
+        self.prepare: Callable[[StreamExecutionEnvironment], None] = lambda env: None
+        self.checkpoints = 0
         self.output_type = output_type
         self.batch = batch
         self.started = 0.0
+        #: Whether the list has been read to its end, by this job or another.
+        self.read_before = False
 
     async def discover(self) -> Sequence[Split]:
         return [Split("0")]
@@ -82,9 +97,13 @@ class _Reader(SourceReader[Any]):
         part = self._values[at : at + min(max_records, self._source.batch)]
         if not part:
             return None
+        if self._source.advance and self._source.read_before:
+            for record in part:
+                record.ts += self._source.advance
         self._at = at + len(part)
         if self._at >= len(self._values):
             self._passes += 1
+            self._source.read_before = True
             if self._passes < self._source.passes:
                 self._at = 0
         return SplitBatch("0", part)
@@ -95,6 +114,9 @@ class _Reader(SourceReader[Any]):
 
     def positions(self) -> Mapping[str, Any]:
         return {"0": self._at}
+
+    async def on_checkpoint_complete(self, checkpoint_id: int, positions: Mapping[str, Any]) -> None:
+        self._source.checkpoints += 1
 
     async def close(self) -> None:
         pass

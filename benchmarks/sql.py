@@ -26,6 +26,7 @@ BLACKHOLE = {
 def tables(source: InMemory) -> StreamTableEnvironment:
     env = StreamExecutionEnvironment.get_execution_environment()
     env.set_parallelism(1)
+    source.prepare(env)
     t_env = StreamTableEnvironment.create(env)
     schema = (
         Schema.new_builder()

@@ -18,6 +18,7 @@ from streamline.windows import TumblingEventTimeWindows
 def trades_of(source: InMemory) -> tuple[StreamExecutionEnvironment, DataStream[Any]]:
     env = StreamExecutionEnvironment.get_execution_environment()
     env.set_parallelism(1)
+    source.prepare(env)
     return env, env.from_source(source, name="trades")
 
 
