@@ -18,6 +18,9 @@ from streamline._operators.async_retry import (
     FixedDelayRetryStrategy,
     NoRetryStrategy,
     RetryPredicate,
+    empty_result_predicate,
+    exception_type_predicate,
+    has_exception_predicate,
 )
 from streamline._operators.broadcast import BroadcastContext
 from streamline._operators.contexts import ProcessContext, TimeDomain, TimerService
@@ -82,6 +85,9 @@ __all__ = (
     "TimestampAssigner",
     "WatermarkGenerator",
     "WindowFunction",
+    "empty_result_predicate",
+    "exception_type_predicate",
+    "has_exception_predicate",
 )
 
 IN = TypeVar("IN")

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
+from streamline._core.time import Duration, to_millis
 from streamline.errors import ValidationException
 
 __all__ = (
@@ -15,7 +16,25 @@ __all__ = (
     "FixedDelayRetryStrategy",
     "NoRetryStrategy",
     "RetryPredicate",
+    "empty_result_predicate",
+    "exception_type_predicate",
+    "has_exception_predicate",
 )
+
+
+def empty_result_predicate(results: list[Any]) -> bool:
+    """A result_predicate: ask again where nothing was found."""
+    return not results
+
+
+def has_exception_predicate(exception: Exception) -> bool:
+    """An exception_predicate: ask again after every error."""
+    return True
+
+
+def exception_type_predicate(exception: Exception, expected_error_type: type[Exception]) -> bool:
+    """An exception_predicate when its type is bound: `functools.partial(…, expected_error_type=ConnectionError)`."""
+    return isinstance(exception, expected_error_type)
 
 
 class AsyncRetryPredicate(ABC):
@@ -44,6 +63,35 @@ class AsyncRetryStrategy(ABC):
     @abstractmethod
     def get_retry_predicate(self) -> AsyncRetryPredicate:
         """What makes a request be made again."""
+
+    @staticmethod
+    def no_restart() -> AsyncRetryStrategy:
+        """One attempt."""
+        return NoRetryStrategy()
+
+    @staticmethod
+    def fixed_delay(
+        max_attempts: int,
+        backoff_time_millis: Duration,
+        result_predicate: Callable[[list[Any]], bool] | None = None,
+        exception_predicate: Callable[[Exception], bool] | None = None,
+    ) -> AsyncRetryStrategy:
+        """A FixedDelayRetryStrategy."""
+        return FixedDelayRetryStrategy(max_attempts, backoff_time_millis, result_predicate, exception_predicate)
+
+    @staticmethod
+    def exponential_backoff(
+        max_attempts: int,
+        initial_delay: Duration,
+        max_retry_delay: Duration,
+        multiplier: float,
+        result_predicate: Callable[[list[Any]], bool] | None = None,
+        exception_predicate: Callable[[Exception], bool] | None = None,
+    ) -> AsyncRetryStrategy:
+        """An ExponentialBackoffDelayRetryStrategy."""
+        return ExponentialBackoffDelayRetryStrategy(
+            max_attempts, initial_delay, max_retry_delay, multiplier, result_predicate, exception_predicate
+        )
 
 
 class RetryPredicate(AsyncRetryPredicate):
@@ -83,17 +131,23 @@ class FixedDelayRetryStrategy(AsyncRetryStrategy):
     def __init__(
         self,
         max_attempts: int,
-        backoff_time_millis: int,
+        backoff_time_millis: Duration,
         result_predicate: Callable[[list[Any]], bool] | None = None,
         exception_predicate: Callable[[Exception], bool] | None = None,
     ) -> None:
         """
+        Args:
+            max_attempts: attempts after the first.
+            backoff_time_millis: the pause before each; a bare number is milliseconds.
+            result_predicate, exception_predicate: what makes a request be made again.
+
         Raises:
             ValidationException: a number is not positive.
         """
-        _positive(max_attempts=max_attempts, backoff_time_millis=backoff_time_millis)
+        backoff = to_millis(backoff_time_millis, "backoff_time_millis")
+        _positive(max_attempts=max_attempts, backoff_time_millis=backoff)
         self._max_attempts = max_attempts
-        self._backoff = backoff_time_millis
+        self._backoff = backoff
         self._predicate = RetryPredicate(result_predicate, exception_predicate)
 
     def can_retry(self, current_attempts: int) -> bool:
@@ -112,8 +166,8 @@ class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy):
     def __init__(
         self,
         max_attempts: int,
-        initial_delay: int,
-        max_retry_delay: int,
+        initial_delay: Duration,
+        max_retry_delay: Duration,
         multiplier: float,
         result_predicate: Callable[[list[Any]], bool] | None = None,
         exception_predicate: Callable[[Exception], bool] | None = None,
@@ -121,23 +175,25 @@ class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy):
         """
         Args:
             max_attempts: attempts after the first.
-            initial_delay: ms before the second attempt.
-            max_retry_delay: ms at most.
+            initial_delay: the pause before the second attempt; a bare number is milliseconds.
+            max_retry_delay: the longest pause; a bare number is milliseconds.
             multiplier: by which the delay grows each time.
             result_predicate, exception_predicate: what makes a request be made again.
 
         Raises:
             ValidationException: a number is not positive.
         """
+        initial = to_millis(initial_delay, "initial_delay")
+        longest = to_millis(max_retry_delay, "max_retry_delay")
         _positive(
             max_attempts=max_attempts,
-            initial_delay=initial_delay,
-            max_retry_delay=max_retry_delay,
+            initial_delay=initial,
+            max_retry_delay=longest,
             multiplier=multiplier,
         )
         self._max_attempts = max_attempts
-        self._initial = initial_delay
-        self._longest = max_retry_delay
+        self._initial = initial
+        self._longest = longest
         self._multiplier = multiplier
         self._predicate = RetryPredicate(result_predicate, exception_predicate)
 
