@@ -286,6 +286,8 @@ class Operator:
     name: ClassVar[str] = "operator"
     #: Declared keyed state, visible to explain, snapshot and restore.
     state: ClassVar[Mapping[str, StateSpec]] = {}
+    #: Whether it calls functions of users: what they set in context variables is gone behind each batch and watermark.
+    fresh_context: ClassVar[bool] = False
 
     @property
     def event_time(self) -> int | None:

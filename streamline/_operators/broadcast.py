@@ -184,6 +184,7 @@ class BroadcastProcess(TwoInputOperator):
     """
 
     name = "broadcast"
+    fresh_context = True
 
     def __init__(
         self,

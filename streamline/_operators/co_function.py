@@ -30,6 +30,7 @@ class CoFunction(TwoInputOperator):
     """
 
     name = "co"
+    fresh_context = True
 
     def __init__(
         self, functions: tuple[Any, ...], mode: CoMode, selectors: Selectors | None = None, event_time: str = "yes"

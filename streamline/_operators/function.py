@@ -89,6 +89,7 @@ class FunctionOperator(Operator):
 
     #: Whether its input is keyed: the function may have keyed state.
     keyed = False
+    fresh_context = True
 
     def __init__(self, function: Any, method: str) -> None:
         self._function = instance(function)

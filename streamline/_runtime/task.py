@@ -6,7 +6,7 @@ import heapq
 import itertools
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol, final
 
@@ -28,11 +28,12 @@ from streamline._core.log_context import LOG_CONTEXT, LogContext
 from streamline._core.time import Clock, TimerHandle, perf_counter
 from streamline._runtime.event_time_watch import EventTimeWatch, LateWatch, held_back
 from streamline._runtime.failing_record import note_record
+from streamline._runtime.fresh_context import in_fresh_context
 from streamline._runtime.in_flight import UnalignedCapture
 from streamline._runtime.metrics import MetricGroup
 from streamline._runtime.slice import BatchLimit, TimeSlice
-from streamline._state.capture import Capture
 from streamline._runtime.task_metrics import Waiting, register_task_metrics
+from streamline._state.capture import Capture
 from streamline._state.snapshot import SubtaskSnapshot
 from streamline._state.subtask import SubtaskState
 from streamline.abc import KeyedStore, Operator, OperatorStore, Output, TwoInputOperator
@@ -238,12 +239,13 @@ class OperatorTask:
         gate, operator, output, limit = self.gate, self.operator, self.output, self._limit
         time_slice, name, waiting = self.host.time_slice, self.operator_name, self._waiting
         check = time_slice.check
-        on_batch: tuple[Callable[[Batch, Output], Awaitable[None]], ...]
+        on_batch: tuple[Callable[[Batch, Output], Coroutine[Any, Any, None]], ...]
         if isinstance(operator, TwoInputOperator):
             on_batch = (operator.on_batch1, operator.on_batch2)
         else:
             on_batch = (operator.on_batch,)
         last = len(on_batch) - 1
+        fresh = operator.fresh_context
         late = LateWatch(f"operator {name!r}", self._metrics.metrics.get("numLateRecordsDropped"))
         event_time = EventTimeWatch(
             self.clock,
@@ -264,7 +266,8 @@ class OperatorTask:
                 self.records_in += size
                 time_slice.holder = name
                 started, waited = perf_counter(), output.waited + output.yielded
-                await on_batch[min(gate.input, last)](element, output)
+                work = on_batch[min(gate.input, last)](element, output)
+                await (in_fresh_context(work) if fresh else work)
                 limit.observe(size, perf_counter() - started - (output.waited + output.yielded - waited))
                 if maintain is not None:
                     maintain()
@@ -275,7 +278,8 @@ class OperatorTask:
                 continue
             match element:
                 case Watermark(timestamp):
-                    await self._on_watermark(timestamp)
+                    work = self._on_watermark(timestamp)
+                    await (in_fresh_context(work) if fresh else work)
                 case WatermarkStatus(idle):
                     status = await operator.on_idle(idle, output)
                     if status is not None:

@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamline import AsyncDataStream, DataStream, StreamExecutionEnvironment
+from streamline import AsyncDataStream, DataStream, StreamExecutionEnvironment, WatermarkStrategy
 from streamline._channel.channel import Channel
 from streamline._core.elements import Barrier, Batch
 from streamline.connectors.memory import ChannelSource
+from streamline.functions import KeyedProcessFunction, MapFunction
 from streamline.table import DataTypes, udf
-from streamline.testing import ScriptedSource, VirtualClock, settle
+from streamline.testing import Delay, ScriptedSource, VirtualClock, settle
 from tests.cases.sql import job, shown
 
 DEPTH: ContextVar[int] = ContextVar("depth", default=0)
@@ -138,6 +139,55 @@ async def test_c94_room_wakes_who_waits_to_send(steps: list[Any], capacity: int)
         await asyncio.sleep(0)
     assert waiting is None or waiting.done()
     assert got == sent
+
+
+@pytest.mark.parametrize("how", ["map", "async map", "process", "timers"])
+async def test_c88_context_variables_do_not_grow_with_the_stream(how: str, virtual_clock: VirtualClock) -> None:
+    """C88: a function that sets a variable for each record and never sets it back, as a span that is not ended: with
+    the next batch it begins anew."""
+
+    def deeper(value: int) -> int:
+        DEPTH.set(DEPTH.get() + 1)
+        return DEPTH.get()
+
+    async def later(value: int) -> int:
+        await asyncio.sleep(0)
+        return deeper(value)
+
+    class Timers(KeyedProcessFunction):
+        def process_element(self, value: int, ctx: Any) -> Any:
+            ctx.timer_service().register_event_time_timer(value)
+
+        def on_timer(self, timestamp: int, ctx: Any) -> Any:
+            yield deeper(timestamp)
+
+    env = environment()
+    steps = [step for n in range(50) for step in (*[n * 1000 + i for i in range(4)], Delay(1000))]
+    strategy: Any = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda v, _: v)
+    numbers = env.from_source(ScriptedSource(steps), strategy)
+    stream = {
+        "map": lambda: numbers.map(deeper),
+        "async map": lambda: numbers.map(later),
+        "process": lambda: numbers.process(lambda value, ctx: [deeper(value)]),
+        "timers": lambda: numbers.key_by(lambda v: 0).process(Timers()),
+    }[how]()
+    depths = await rows(stream)
+    assert len(depths) == 200
+    assert max(depths) <= 8, "one or two batches at most"
+    assert DEPTH.get() == 0
+
+
+async def test_c88_what_open_sets_is_there_for_every_record() -> None:
+    """C88: only what is set for records goes; what a function sets when it is opened stays."""
+
+    class Tenant(MapFunction):
+        def open(self, ctx: Any) -> None:
+            DEPTH.set(7)
+
+        def map(self, value: int) -> int:
+            return DEPTH.get()
+
+    assert await rows(environment().from_sequence(1, 3000).map(Tenant())) == [7] * 3000
 
 
 async def test_c88_what_a_function_sets_in_its_context_stays_in_its_operator() -> None:

@@ -65,6 +65,7 @@ class KeyedIntervalJoin(TwoInputOperator):
     """
 
     name = "interval_join"
+    fresh_context = True
     state = {
         "left": StateSpec(kind="list"),
         "right": StateSpec(kind="list"),

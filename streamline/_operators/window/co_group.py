@@ -80,6 +80,7 @@ class CoGroupWindows(TwoInputOperator):
     """Windows over the records of two streams, told apart by their side; all else as in GeneralWindows."""
 
     name = "co_group"
+    fresh_context = True
     state = GeneralWindows.state
 
     def __init__(self, windows: GeneralWindows) -> None:

@@ -127,6 +127,7 @@ class GeneralWindows(Operator):
         self._assigner = copy.copy(assigner)  # staggered windows are moved per subtask
         self._trigger = trigger
         self._evictor = evictor
+    fresh_context = True
         self._lateness = lateness
         self._incremental = incremental
         self._call = call
