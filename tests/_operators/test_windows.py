@@ -290,6 +290,76 @@ async def test_both_forms_of_a_window_agree(
     assert sorted(got[0][0]) == sorted(got[1][0]) and got[0][1] == got[1][1]
 
 
+class AlsoAtEnd(EventTimeTrigger):
+    """The default trigger as a user's own: records take the way that every trigger can go."""
+
+
+@given(
+    records=st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, 9), st.integers(0, 40)), max_size=25),
+    marks=st.dictionaries(st.integers(0, 24), st.integers(0, 50), max_size=5),
+    size_and_slide=st.sampled_from([(10, 10), (10, 5), (9, 3), (5, 2), (2, 5)]),
+    lateness=st.integers(0, 12),
+    aggregate=st.sampled_from([None, Sum()]),
+)
+async def test_the_default_trigger_and_a_trigger_that_does_the_same_agree(
+    records: list[tuple[str, int, int]],
+    marks: dict[int, int],
+    size_and_slide: tuple[int, int],
+    lateness: int,
+    aggregate: Any,
+) -> None:
+    got = []
+    for trigger in (EventTimeTrigger.create(), AlsoAtEnd()):
+        windows = general(
+            SlidingEventTimeWindows.of(*size_and_slide),
+            trigger=trigger,
+            lateness=lateness,
+            aggregate=aggregate,
+            late="late",
+        )
+        async with OperatorHarness(windows, key=key, sides=["late"]) as harness:
+            at, highest = 0, -1
+            for i in [*sorted(marks), len(records)]:
+                some, at = records[at:i], max(at, i)
+                if some:
+                    await harness.send(Batch([r[:2] for r in some], [r[2] for r in some]))
+                if marks.get(i, -1) > highest:
+                    highest = marks[i]
+                    await harness.send(Watermark(highest))
+            results = harness.extract_values()
+            await harness.send(Watermark(MAX_TIMESTAMP))
+            late = [v for b in harness.extract_side_output("late") if isinstance(b, Batch) for v in b.values]
+            got.append((results, sorted(harness.extract_values()), late))
+            for queue in (harness.task.state.timers.event, harness.task.state.timers.processing):
+                assert len(queue) == 0
+    assert got[0] == got[1]
+
+
+class Mover(Trigger[Any, Any]):
+    """Calls off the timer at the window's end with every record, as one that moves its timers does."""
+
+    def on_element(self, element: Any, timestamp: int | None, window: Any, ctx: Any) -> TriggerResult:
+        ctx.delete_event_time_timer(window.max_timestamp())
+        return TriggerResult.CONTINUE
+
+    def on_event_time(self, time: int, window: Any, ctx: Any) -> TriggerResult:
+        return TriggerResult.CONTINUE
+
+    def on_processing_time(self, time: int, window: Any, ctx: Any) -> TriggerResult:
+        return TriggerResult.CONTINUE
+
+
+@pytest.mark.parametrize("trigger", [Mover(), PurgingTrigger.of(Mover()), CountTrigger.of(9)])
+async def test_a_window_is_forgotten_at_its_end_whatever_its_trigger_calls_off(trigger: Any) -> None:
+    windows = general(TumblingEventTimeWindows.of(10), trigger=trigger, aggregate=Sum())
+    async with OperatorHarness(windows, key=key) as harness:
+        await feed(harness, "a 1 @ 1 | a 2 @ 2 | a 3 @ 3")
+        contents = harness.task.state.store.table("contents", GeneralWindows.state["contents"]).data
+        assert contents != {}
+        await feed(harness, "~ 9")
+        assert dict(contents) == {}
+
+
 @pytest.mark.parametrize("size_and_slide", [(5, 2), (2, 5)])
 async def test_a_size_that_is_no_multiple_of_the_slide(size_and_slide: tuple[int, int]) -> None:
     size, slide = size_and_slide

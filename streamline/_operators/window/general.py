@@ -12,12 +12,19 @@ from streamline._core.failure import note_value
 from streamline._operators.keys import Keys
 from streamline._operators.results import Held, Sides
 from streamline._operators.runtime_context import RuntimeContext, spec_of
-from streamline._operators.window.assign import MergingWindowAssigner, WindowAssigner
+from streamline._operators.window.assign import (
+    MergingWindowAssigner,
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
+    WindowAssigner,
+    WindowStagger,
+    timestamp_of,
+)
 from streamline._operators.window.call import WindowCall
 from streamline._operators.window.evict import Evictor, TimestampedValue
 from streamline._operators.window.incremental import Incremental
 from streamline._operators.window.merging import MergingWindows
-from streamline._operators.window.trigger import EventTimeTrigger, Trigger, TriggerResult
+from streamline._operators.window.trigger import EventTimeTrigger, PurgingTrigger, Trigger, TriggerResult
 from streamline.abc import (
     Barrier,
     Batch,
@@ -47,13 +54,15 @@ Added: TypeAlias = tuple[Any, Any, TriggerResult, bool]
 class _Context:
     """What assigner, trigger and evictor see of the window that is being worked on."""
 
-    __slots__ = ("_ctx", "_handles", "_runtime", "_store", "merged", "window")
+    __slots__ = ("_bound", "_ctx", "_handles", "_runtime", "_store", "merged", "window")
 
     def __init__(self, ctx: OperatorContext) -> None:
         self._ctx = ctx
         self._store = ctx.store
         self._runtime = RuntimeContext(ctx, True)
         self._handles: dict[str, Any] = {}
+        #: By name: the window that was asked for last, and the handle of its state, for whatever key.
+        self._bound: dict[str, tuple[Any, Any]] = {}
         self.window: Any = None
         self.merged: Sequence[Any] = ()
 
@@ -89,10 +98,22 @@ class _Context:
         return handles
 
     def get_partitioned_state(self, state_descriptor: Any) -> Any:
-        return self._of(state_descriptor)(self.window)
+        name, window = state_descriptor.name, self.window
+        bound = self._bound.get(name)
+        if bound is None or bound[0] != window:
+            bound = self._bound[name] = (window, self._of(state_descriptor)(window))
+        return bound[1]
 
     def merge_partitioned_state(self, state_descriptor: Any) -> None:
         self._of(state_descriptor).merge(self.window, self.merged)
+
+
+def _leaves_timers(trigger: Trigger[Any, Any]) -> bool:
+    """Whether a trigger is one of ours, which call no timer off before the window is gone: then only the first record
+    of a key has to see to the window's end."""
+    if isinstance(trigger, PurgingTrigger):
+        trigger = trigger.nested_trigger
+    return type(trigger).__module__ == Trigger.__module__
 
 
 @final
@@ -106,6 +127,7 @@ class GeneralWindows(Operator):
     """
 
     name = "window"
+    fresh_context = True
     state = {
         "contents": StateSpec(namespaced=True, copy=copy_value),
         "elements": StateSpec(namespaced=True, kind="list"),
@@ -127,7 +149,6 @@ class GeneralWindows(Operator):
         self._assigner = copy.copy(assigner)  # staggered windows are moved per subtask
         self._trigger = trigger
         self._evictor = evictor
-    fresh_context = True
         self._lateness = lateness
         self._incremental = incremental
         self._call = call
@@ -136,6 +157,14 @@ class GeneralWindows(Operator):
         self._merging = isinstance(assigner, MergingWindowAssigner)
         #: The default trigger: it fires at the end, so only a window's first record of a key has to set timers.
         self._at_end = type(trigger) is EventTimeTrigger and not self._merging and self._event_time
+        #: Windows that follow from a record's time alone: a batch has few, and each is looked up once.
+        self._regular = (
+            self._at_end
+            and type(assigner) in (TumblingEventTimeWindows, SlidingEventTimeWindows)
+            and getattr(assigner, "stagger", None) is WindowStagger.ALIGNED
+            and getattr(assigner, "size", 0) % getattr(assigner, "slide", 1) == 0
+        )
+        self._leaves_timers = _leaves_timers(trigger)
         #: Whether an accumulator is kept instead of the records.
         self._accumulates = incremental is not None and evictor is None
         self._sides = Sides()
@@ -169,10 +198,26 @@ class GeneralWindows(Operator):
         values, timestamps = batch.values, batch.timestamps
         keys, store, late = self._keys.of(values), self._store, []
         add = self._add_merging if self._merging else self._add
+        regular = self._regular
+        #: By the start of a record's last window: what `_open_ones` gives.
+        open_ones: dict[int, Sequence[tuple[Any, Any]] | None] = {}
+        assigner: Any = self._assigner
         for i, value in enumerate(values):
             store.key = keys[i]
             timestamp = None if timestamps is None else timestamps[i]
             try:
+                if regular:
+                    time = timestamp_of(timestamp)
+                    start = time - (time - assigner.offset) % assigner.slide
+                    if start not in open_ones:
+                        open_ones[start] = self._open_ones(start)
+                    several = open_ones[start]
+                    if several is not None:
+                        for window, inner in several:
+                            if self._put_into(inner, value, timestamp):
+                                store.timers.register_event_time(store.key, window.end - 1, window)
+                                self._register_cleanup(window)
+                        continue
                 windows = self._assigner.assign_windows(value, timestamp, self._context)
                 skipped = True
                 for window in windows:
@@ -198,6 +243,13 @@ class GeneralWindows(Operator):
                 await out.side(self._late_tag, batch.take(late))
         await self._held.flush(out)
 
+    def _open_ones(self, start: int) -> Sequence[tuple[Any, Any]] | None:
+        """The windows whose last one begins at `start`, with their contents; None: the watermark has passed one."""
+        windows = self._assigner.assign_windows(None, start, self._context)
+        if any(w.end - 1 <= self._store.timers.current_watermark for w in windows):
+            return None
+        return [(w, self._contents_of(w)) for w in windows]
+
     def _is_late(self, timestamp: int | None) -> bool:
         return (
             self._event_time
@@ -211,9 +263,10 @@ class GeneralWindows(Operator):
             return self._add_at_end(window, value, timestamp)
         if self._is_forgotten(window):
             return None
-        self._put(window, value, timestamp)
+        first = self._put(window, value, timestamp)
         self._context.window = window
-        return window, window, self._trigger.on_element(value, timestamp, window, self._context), True
+        result = self._trigger.on_element(value, timestamp, window, self._context)
+        return window, window, result, first or not self._leaves_timers
 
     def _add_at_end(self, window: Any, value: Any, timestamp: int | None) -> Added | None:
         """What `_add` does under the default trigger, with fewer steps."""
@@ -242,13 +295,21 @@ class GeneralWindows(Operator):
         self._save(sessions)
         return actual, state_window, result, True
 
-    def _put(self, window: Any, value: Any, timestamp: int | None) -> bool:
-        """One record more in the state of a window; whether it is the key's first."""
-        data, key = self._contents.data, self._store.key
+    def _contents_of(self, window: Any) -> Any:
+        """What there is of a window, by key."""
+        data = self._contents.data
         inner = data.get(window)
         if inner is None:
             data[window] = {}
             inner = data[window]
+        return inner
+
+    def _put(self, window: Any, value: Any, timestamp: int | None) -> bool:
+        """One record more in the state of a window; whether it is the key's first."""
+        return self._put_into(self._contents_of(window), value, timestamp)
+
+    def _put_into(self, inner: Any, value: Any, timestamp: int | None) -> bool:
+        key = self._store.key
         before = inner.get(key, _ABSENT)
         if self._accumulates:
             incremental = self._incremental
