@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,11 +14,14 @@ from hypothesis import strategies as st
 
 from streamline import AsyncDataStream, DataStream, StreamExecutionEnvironment, WatermarkStrategy
 from streamline._channel.channel import Channel
+from streamline._core.declare import StateSpec
 from streamline._core.elements import Barrier, Batch
+from streamline._state import rocks
 from streamline.connectors.memory import ChannelSource
 from streamline.functions import KeyedProcessFunction, MapFunction
 from streamline.table import DataTypes, udf
 from streamline.testing import Delay, ScriptedSource, VirtualClock, settle
+from tests._state.backends import Backends
 from tests.cases.sql import job, shown
 
 DEPTH: ContextVar[int] = ContextVar("depth", default=0)
@@ -288,3 +292,43 @@ async def test_c96_a_predicate_over_the_time_stays_above_the_watermark() -> None
         GROUP BY window_start, window_end"""
     early = "WITH u AS (SELECT * FROM t WHERE rt < TO_TIMESTAMP_LTZ(50, 0)) "
     assert await sql(early + query, rows) == [(1,)]
+
+
+def test_c89_one_cache_for_all_databases_of_the_process_also_when_opened_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C89: eight subtasks with three states each: eight databases, one cache of 128 MiB; opened again it is the same."""
+    module: Any = pytest.importorskip("rocksdict")
+    sizes: list[int] = []
+    used: list[Any] = []
+
+    class Watched:
+        """The package, with its caches counted."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(module, name)
+
+        def Cache(self, size: int) -> Any:
+            sizes.append(size)
+            return module.Cache(size)
+
+    def cache(package: Any) -> Any:
+        used.append(shared(package))
+        return used[-1]
+
+    shared = rocks._cache
+    monkeypatch.setattr(rocks, "_rocksdict", Watched)
+    monkeypatch.setattr(rocks, "_cache", cache)
+    monkeypatch.setattr(rocks._Shared, "cache", None)
+    for _ in range(2):
+        backends = Backends("rocksdb", tmp_path)
+        for n in range(8):
+            state = backends(n, 8)
+            for name in ("a", "b", "c"):
+                table = state.store.table(name, StateSpec(type=int))
+                for key in range(10):
+                    table.data[key] = key
+            state.maintain()
+        backends.close()
+    assert sizes == [128 << 20]
+    assert len(used) == 16 and len({id(one) for one in used}) == 1
