@@ -125,6 +125,8 @@ class _Aligned(WindowAssigner[Any, TimeWindow]):
     event_time = True
     #: Tumbling windows only; decided with a subtask's first record.
     stagger = WindowStagger.ALIGNED
+    #: Tumbling windows only: the last answer. Records that follow each other are mostly in one window.
+    _last: tuple[TimeWindow] | None = None
 
     def __init__(self, size: int, slide: int, offset: int) -> None:
         name = type(self).__name__
@@ -146,7 +148,10 @@ class _Aligned(WindowAssigner[Any, TimeWindow]):
             self.offset, self.stagger = (self.offset + moved) % size, WindowStagger.ALIGNED
         start = t - (t - self.offset) % slide
         if size == slide:
-            return (TimeWindow(start, start + size),)
+            last = self._last
+            if last is None or last[0].start != start:
+                last = self._last = (TimeWindow(start, start + size),)
+            return last
         return [TimeWindow(s, s + size) for s in range(start, t - size, -slide)]
 
     def get_default_trigger(self, env: Any = None) -> Trigger[Any, Any]:
