@@ -46,6 +46,7 @@ from streamline._state.store import (
     savepoint_folder,
     write_part,
 )
+from streamline._state.threads import in_thread
 from streamline.errors import CheckpointException, StateEncodingException, StreamlineError
 
 __all__ = ("Checkpointing", "Undecided")
@@ -296,6 +297,7 @@ class Checkpointing:
                 return
             folder, files = target
             if files is None:
+                await in_thread(snapshot.take_in)
                 part = Part(snapshot=snapshot)
             else:
                 entry = await write_part(files, folder, key.uid, snapshot)
@@ -520,6 +522,7 @@ class Checkpointing:
                 snapshot = empty_snapshot(instruction.checkpoint_id, key, self._members[key])
             if files is None:
                 assert snapshot is not None
+                await in_thread(snapshot.take_in)
                 snapshots[key.uid].append(snapshot)
                 continue
             if entry is None:

@@ -112,9 +112,10 @@ class Capture:
                 raise CaptureAborted(f"checkpoint {self.checkpoint_id} was given up")
         for table in self._tables:
             written = _header(table)
+            written.blocks = blocks = []
             self._snapshot.tables.append(written)
             for block, entries in self._blocks(table):
-                written.blocks.append(block)
+                blocks.append(block)
                 written.entries += entries
                 await rest()
                 if self._aborted:
@@ -123,8 +124,9 @@ class Capture:
     def _encode_now(self, tables: Sequence[MemoryTable]) -> None:
         for table in tables:
             written = _header(table)
+            written.blocks = blocks = []
             for block, entries in self._blocks(table):
-                written.blocks.append(block)
+                blocks.append(block)
                 written.entries += entries
             self._snapshot.tables.append(written)
 

@@ -44,6 +44,10 @@ class Files(Protocol):
         """The content of a file; FileNotFoundError where there is none."""
         ...
 
+    def read_at(self, name: str, start: int, length: int) -> bytes:
+        """A piece of a file."""
+        ...
+
     def digest(self, name: str) -> tuple[int, str]:
         """Size and checksum (blake2b, 16 bytes) of a file."""
         ...
@@ -111,6 +115,11 @@ class LocalFiles:
 
     def read(self, name: str) -> bytes:
         return (self._root / name).read_bytes()
+
+    def read_at(self, name: str, start: int, length: int) -> bytes:
+        with (self._root / name).open("rb") as f:
+            f.seek(start)
+            return f.read(length)
 
     def digest(self, name: str) -> tuple[int, str]:
         with (self._root / name).open("rb") as f:
@@ -214,6 +223,9 @@ class FsspecFiles:
 
     def read(self, name: str) -> bytes:
         return bytes(self._fs.cat_file(self._path(name)))
+
+    def read_at(self, name: str, start: int, length: int) -> bytes:
+        return bytes(self._fs.cat_file(self._path(name), start=start, end=start + length))
 
     def digest(self, name: str) -> tuple[int, str]:
         with self._fs.open(self._path(name), "rb") as f:

@@ -8,16 +8,18 @@ does not match it, does not count. Everything is msgpack or JSON by msgspec.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from typing import Any, Final, Literal
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from typing import Any, Final, Literal, final
 
 import msgspec
 
 from streamline._core.version import VERSION
 from streamline._state.snapshot import SharedFile, SubtaskSnapshot
+from streamline._state.spill import Blocks, lengths
 from streamline.errors import CheckpointException
 
-__all__ = ("FORMAT", "MANIFEST", "Manifest", "OperatorEntry", "PartEntry", "digest", "split_file")
+__all__ = ("FORMAT", "MANIFEST", "Manifest", "OperatorEntry", "PartEntry", "Tally", "digest", "join_file", "split_file")
 
 #: Version of the files' layout; a program reads its own and all earlier ones.
 FORMAT: Final = 1
@@ -110,19 +112,42 @@ class Manifest(msgspec.Struct, kw_only=True):
             raise CheckpointException(f"{where}: {MANIFEST} cannot be read: {e}") from e
 
 
-def digest(parts: Sequence[bytes | memoryview]) -> str:
+def digest(parts: Iterable[bytes | memoryview]) -> str:
     """Checksum of the parts one behind the other."""
-    h = hashlib.blake2b(digest_size=16)
-    for part in parts:
-        h.update(part)
-    return h.hexdigest()
+    return Tally().over(parts)
 
 
-def split_file(snapshot: SubtaskSnapshot) -> list[bytes]:
-    """A snapshot as the content of its file, in parts: the blocks of state are not copied."""
+@final
+class Tally:
+    """Size and checksum of what goes through."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._hash = hashlib.blake2b(digest_size=16)
+
+    def through(self, parts: Iterable[bytes]) -> Iterator[bytes]:
+        """The parts, counted as they are taken."""
+        for part in parts:
+            self.size += len(part)
+            self._hash.update(part)
+            yield part
+
+    def over(self, parts: Iterable[bytes | memoryview]) -> str:
+        """The checksum with these parts too."""
+        for part in parts:
+            self.size += len(part)
+            self._hash.update(part)
+        return self.digest
+
+    @property
+    def digest(self) -> str:
+        """The checksum so far."""
+        return self._hash.hexdigest()
+
+
+def split_file(snapshot: SubtaskSnapshot) -> Iterator[bytes]:
+    """A snapshot as the content of its file, in parts: the blocks of state are not copied, and come one at a time."""
     tables = snapshot.tables
-    blocks = [b for t in tables for b in t.blocks]
-    lengths = [[len(b) for b in t.blocks] for t in tables]
     bare = msgspec.structs.replace(
         snapshot,
         uploads=None,
@@ -130,38 +155,37 @@ def split_file(snapshot: SubtaskSnapshot) -> list[bytes]:
         elsewhere=False,
         tables=[msgspec.structs.replace(t, blocks=[]) for t in tables],
     )
-    head = _encoder.encode([FORMAT, bare, lengths])
-    return [_MAGIC, len(head).to_bytes(4, "big"), head, *blocks]
+    head = _encoder.encode([FORMAT, bare, [lengths(t.blocks) for t in tables]])
+    return chain([_MAGIC, len(head).to_bytes(4, "big"), head], *(t.blocks for t in tables))
 
 
-def join_file(data: bytes, where: str) -> SubtaskSnapshot:
+def join_file(read: Callable[[int, int], bytes], where: str, whole: bool = True) -> SubtaskSnapshot:
     """A snapshot from the content of its file.
+
+    Args:
+        read: gives so many bytes from some place on.
+        where: the file, for messages.
+        whole: read all blocks now; else each when it is asked for.
 
     Raises:
         CheckpointException: it is no such file, or of a later version.
     """
     try:
-        if not data.startswith(_MAGIC):
-            raise CheckpointException(f"{where} is no file of state")
         start = len(_MAGIC) + 4
-        end = start + int.from_bytes(data[start - 4 : start], "big")
-        version, bare, lengths = msgspec.msgpack.decode(data[start:end], type=tuple[int, Any, list[list[int]]])
+        begin = read(0, start)
+        if not begin.startswith(_MAGIC):
+            raise CheckpointException(f"{where} is no file of state")
+        end = start + int.from_bytes(begin[-4:], "big")
+        version, bare, sizes = msgspec.msgpack.decode(read(start, end - start), type=tuple[int, Any, list[list[int]]])
         if version > FORMAT:
             raise CheckpointException(f"{where} has format {version}; this version of streamline reads up to {FORMAT}")
         snapshot = msgspec.convert(bare, SubtaskSnapshot)
     except (msgspec.MsgspecError, ValueError) as e:
         raise CheckpointException(f"{where} cannot be read: {e}") from e
-    blocks = _cut(memoryview(data)[end:], lengths)
-    for table in snapshot.tables:
-        table.blocks = next(blocks)
+    for table, of_table in zip(snapshot.tables, sizes):
+        spans = []
+        for size in of_table:
+            spans.append((end, size))
+            end += size
+        table.blocks = [read(*span) for span in spans] if whole else Blocks(read, spans)
     return snapshot
-
-
-def _cut(data: memoryview, lengths: list[list[int]]) -> Iterator[list[bytes]]:
-    start = 0
-    for table in lengths:
-        blocks = []
-        for length in table:
-            blocks.append(bytes(data[start : start + length]))
-            start += length
-        yield blocks

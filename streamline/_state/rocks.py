@@ -32,6 +32,11 @@ __all__ = ("RocksBackend", "RocksDatabase", "local_folder")
 _DIRTY: Final = 2000
 #: Entries of a subtask that come into memory before those that were not used meanwhile leave it.
 _HELD: Final = 50_000
+#: The same in bytes, as they are encoded; in memory they take several times that.
+_DIRTY_BYTES: Final = 8 << 20
+_HELD_BYTES: Final = 32 << 20
+#: Entries that are handed over at first.
+_FIRST: Final = 64
 _numbers: Final = itertools.count()
 
 
@@ -94,6 +99,8 @@ class RocksDatabase:
         self._unlogged.disable_wal = True
         self._db.set_write_options(self._unlogged)
         self._waiting: dict[bytes, bytes | None] = {}
+        #: How many rows were read and written lately, and their bytes.
+        self.rows = self.bytes = 0
         #: Held writes by key; None where nothing is held.
         self._held: dict[bytes, bytes | None] | None = None
 
@@ -105,6 +112,9 @@ class RocksDatabase:
         if key in self._waiting:
             return self._waiting[key]
         found: bytes | None = self._db.get(key)
+        if found is not None:
+            self.rows += 1
+            self.bytes += len(found)
         return found
 
     def put(self, key: bytes, value: bytes) -> None:
@@ -120,6 +130,13 @@ class RocksDatabase:
             self.commit()
             self._write(rows)
 
+    def average(self) -> float:
+        """About how many bytes a row has, of those read and written lately."""
+        found = self.bytes / self.rows if self.rows else 0.0
+        self.rows //= 2
+        self.bytes //= 2
+        return found
+
     def commit(self) -> None:
         if self._waiting:
             self._write(self._waiting)
@@ -127,12 +144,15 @@ class RocksDatabase:
 
     def _write(self, rows: dict[bytes, bytes | None]) -> None:
         batch = self._rocks.WriteBatch(raw_mode=True)
-        put, delete = batch.put, batch.delete
+        put, delete, size = batch.put, batch.delete, 0
         for key, value in rows.items():
             if value is None:
                 delete(key)
             else:
                 put(key, value)
+                size += len(value)
+        self.rows += len(rows)
+        self.bytes += size
         self._db.write(batch, self._unlogged)
 
     def items(self, prefix: bytes, after: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
@@ -287,6 +307,9 @@ class RocksBackend:
         self._batches = 0
         self._dirty_limit = dirty
         self._held_limit = held
+        #: What is allowed now: less where values are large. At first little, to learn how large they are.
+        self._dirty_now = min(dirty, _FIRST)
+        self._held_now = min(held, 16 * _FIRST)
         self.tables: dict[str, RocksTable] = {}
         #: Those whose size is known at a glance.
         self._flat: list[RocksTable] = []
@@ -334,15 +357,19 @@ class RocksBackend:
     def maintain(self) -> None:
         """Between two elements: hand over what was written, let go of what is too much."""
         self._batches += 1
-        if self._batches & 7 and sum(t.data.dirty for t in self._flat) < self._dirty_limit:
+        if self._batches & 7 and sum(t.data.dirty for t in self._flat) < self._dirty_now:
             return
         tables = self.tables.values()
-        if sum(t.data.dirty for t in tables) < self._dirty_limit:
+        full = sum(t.data.held for t in tables) > self._held_now  # also of what is only read
+        if not full and sum(t.data.dirty for t in tables) < self._dirty_now:
             return
         self.settle()
-        if sum(t.data.held for t in tables) > self._held_limit:
+        if full:
             for table in tables:
                 table.data.shrink()
+        size = max(1.0, self.database.average())
+        self._dirty_now = min(self._dirty_limit, max(1, int(_DIRTY_BYTES / size)))
+        self._held_now = min(self._held_limit, max(1, int(_HELD_BYTES / size)))
 
     def settle(self) -> None:
         """Hand everything that was written to the database."""

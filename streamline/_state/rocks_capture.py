@@ -18,6 +18,7 @@ from streamline._state.codec import encode_columns
 from streamline._state.rocks import RocksBackend, RocksDatabase
 from streamline._state.rocks_table import RocksTable
 from streamline._state.snapshot import SharedFile, SubtaskSnapshot, TableSnapshot
+from streamline._state.spill import Blocks, Spill
 from streamline._state.threads import in_thread
 from streamline._state.ttl import without_expired
 from streamline.errors import CheckpointException
@@ -27,6 +28,7 @@ __all__ = ("RocksFrozen", "Uploads", "fetch_database")
 _encode: Final = msgspec.msgpack.Encoder().encode
 #: Rows of a block.
 _ROWS: Final = 4096
+_BYTES: Final = 1 << 20
 #: A file of RocksDB's that never changes; all others are small.
 _TABLE: Final = ".sst"
 
@@ -118,14 +120,16 @@ class RocksFrozen:
     async def _write_rows(self, into: SubtaskSnapshot, rest: Rest) -> None:
         assert self._snapshot is not None
         all_rows, self._snapshot = self._snapshot, None
+        spill = Spill(self._backend.folder)
         for number, rows in groupby(all_rows, _table_of):
             table, live = self._tables[number], self._live[number]
             ttl = live.spec.ttl
             clean = table.ttl and ttl is not None and ttl.cleanup_in_snapshot
-            while some := list(islice(rows, _ROWS)):
+            table.blocks = blocks = Blocks(spill.read)
+            while some := _some(rows):
                 block = _encode([[key[2:] for key, _ in some], [value for _, value in some]])
                 table.entries += len(some)
-                table.blocks.append(_without_expired(table, live, block, self._now) if clean else block)
+                blocks.append(spill.keep(_without_expired(table, live, block, self._now) if clean else block))
                 await rest()
             if clean:
                 table.form = "columns"
@@ -161,6 +165,18 @@ class RocksFrozen:
         self._snapshot = None
         if self._backend.holder is self:
             self.give_up()
+
+
+def _some(rows: Iterator[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """The next rows, of no more than so many bytes: one at least."""
+    found: list[tuple[bytes, bytes]] = []
+    size = 0
+    for key, value in islice(rows, _ROWS):
+        found.append((key, value))
+        size += len(value)
+        if size >= _BYTES:
+            break
+    return found
 
 
 def _table_of(row: tuple[bytes, bytes]) -> int:
@@ -203,5 +219,5 @@ def fetch_database(snapshot: SubtaskSnapshot, fetch: Callable[[SharedFile, Path]
 def rows_in(database: RocksDatabase, table: TableSnapshot) -> Iterator[tuple[list[bytes], list[bytes]]]:
     """The rows of a table in a database that was fetched, in runs."""
     rows = database.items(table.number.to_bytes(2, "big"))
-    while some := list(islice(rows, _ROWS)):
+    while some := _some(rows):
         yield [key for key, _ in some], [value for _, value in some]

@@ -9,6 +9,7 @@ import msgspec
 
 from streamline._core.declare import StateKind
 from streamline._core.elements import MAX_TIMESTAMP, MIN_TIMESTAMP
+from streamline._state.spill import lengths
 
 __all__ = ("OperatorSnapshot", "SharedFile", "SubtaskSnapshot", "TableSnapshot", "event_time", "within")
 
@@ -40,7 +41,7 @@ class TableSnapshot(msgspec.Struct):
     namespaced: bool
     ttl: bool
     entries: int
-    blocks: list[bytes]
+    blocks: Sequence[bytes]
     form: Literal["columns", "rows", "files"] = "columns"
     classes: list[Any] = []
     number: int = 0
@@ -94,9 +95,14 @@ class SubtaskSnapshot(msgspec.Struct):
     elsewhere: bool = False
     event_time: int | None = None
 
+    def take_in(self) -> None:
+        """Have all blocks in memory: for a snapshot that is kept there."""
+        for table in self.tables:
+            table.blocks = list(table.blocks)
+
     def size(self) -> int:
         """Bytes of state."""
-        blocks = sum(len(b) for t in self.tables for b in t.blocks) + sum(len(o.data) for o in self.operator)
+        blocks = sum(sum(lengths(t.blocks)) for t in self.tables) + sum(len(o.data) for o in self.operator)
         return blocks + sum(f.size for f in self.files.values()) + sum(map(len, self.small.values()))
 
 

@@ -25,7 +25,7 @@ from typing import Final, final
 import anyio
 
 from streamline._state.files import Files, files_at, missing
-from streamline._state.format import MANIFEST, Manifest, OperatorEntry, PartEntry, digest, join_file, split_file
+from streamline._state.format import MANIFEST, Manifest, OperatorEntry, PartEntry, Tally, digest, join_file, split_file
 from streamline._state.snapshot import SharedFile, SubtaskSnapshot
 from streamline._state.threads import in_thread
 from streamline.errors import CheckpointException
@@ -36,6 +36,8 @@ _log = logging.getLogger("streamline.checkpoint")
 
 _CHECKPOINT: Final = re.compile(r"chk-(\d+)-\w+")
 _SHARED: Final = "shared"
+#: Bytes of a subtask's file up to which it is read at once; of a larger one a block at a time.
+_WHOLE: Final = 64 << 20
 
 
 class _Incomplete(CheckpointException):
@@ -369,8 +371,7 @@ async def _read(files: Files, shared: Files) -> Checkpoint:
     for entry in manifest.operators:
         snapshots = []
         for part in sorted(entry.parts, key=lambda p: p.subtask):
-            data = await in_thread(_read_part, files, part)
-            snapshot = join_file(data, f"{files.location}/{part.file}")
+            snapshot = await in_thread(_read_part, files, part)
             if snapshot.files:
                 await in_thread(_check_shared, shared, snapshot.files.values())
             snapshot.fetch = partial(_fetch, shared)
@@ -394,10 +395,9 @@ async def _read(files: Files, shared: Files) -> Checkpoint:
 
 
 def _write_part(files: Files, folder: str, name: str, snapshot: SubtaskSnapshot) -> PartEntry:
-    parts = split_file(snapshot)
-    files.write(f"{folder}/{name}", parts)
-    shared = list(snapshot.files.values())
-    return PartEntry(snapshot.subtask_index, name, sum(map(len, parts)), digest(parts), shared=shared)
+    tally = Tally()
+    files.write(f"{folder}/{name}", tally.through(split_file(snapshot)))
+    return PartEntry(snapshot.subtask_index, name, tally.size, tally.digest, shared=list(snapshot.files.values()))
 
 
 def _check_shared(shared: Files, files: Iterable[SharedFile]) -> None:
@@ -434,17 +434,25 @@ def _read_manifest(files: Files) -> Manifest:
     return Manifest.decode(data, files.location)
 
 
-def _read_part(files: Files, part: PartEntry) -> bytes:
+def _read_part(files: Files, part: PartEntry) -> SubtaskSnapshot:
     where = f"{files.location}/{part.file}"
+    whole = part.size <= _WHOLE
+    data = b""
     try:
-        data = files.read(part.file)
+        if whole:
+            data = files.read(part.file)
+            size, checksum = len(data), digest([data])
+        else:
+            size, checksum = files.digest(part.file)
     except Exception as e:
         raise missing(where, e) from e
-    if len(data) != part.size:
-        raise CheckpointException(f"{where} is torn: it has {len(data)} bytes, and {part.size} were written")
-    if digest([data]) != part.digest:
+    if size != part.size:
+        raise CheckpointException(f"{where} is torn: it has {size} bytes, and {part.size} were written")
+    if checksum != part.digest:
         raise CheckpointException(f"{where} is corrupt: its checksum does not match")
-    return data
+    if whole:
+        return join_file(lambda start, length: data[start : start + length], where)
+    return join_file(partial(files.read_at, part.file), where, whole=False)
 
 
 def _needs(manifest: Manifest) -> frozenset[str]:

@@ -1,0 +1,113 @@
+"""Blocks of state that need not be in memory: a few are, the others lie in a file and are read one at a time."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import Final, TypeAlias, final, overload
+
+from streamline._state.threads import in_thread
+
+__all__ = ("Blocks", "Spill", "each_block", "lengths")
+
+#: Bytes of a snapshot that stay in memory.
+ROOM: Final = 16 << 20
+
+#: A place in a file: where it begins, and how many bytes.
+Span: TypeAlias = tuple[int, int]
+
+
+@final
+class Spill:
+    """A file without a name, for what a snapshot has beyond the room in memory; it is gone when nobody has it."""
+
+    def __init__(self, folder: Path, room: int = ROOM) -> None:
+        """
+        Args:
+            folder: on whose disk it is.
+            room: bytes that stay in memory.
+        """
+        self._folder = folder
+        self._room = room
+        self._end = 0
+        self._file = None if room > 0 else self._open()
+        self._lock = threading.Lock()
+
+    def _open(self) -> tempfile._TemporaryFileWrapper[bytes]:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        return tempfile.TemporaryFile(dir=self._folder)  # type: ignore[return-value]
+
+    def keep(self, block: bytes) -> bytes | Span:
+        """The block itself while there is room, else where it lies."""
+        if len(block) <= self._room:
+            self._room -= len(block)
+            return block
+        self._room = 0
+        if self._file is None:
+            self._file = self._open()
+        with self._lock:
+            self._file.seek(self._end)
+            self._file.write(block)
+        span = self._end, len(block)
+        self._end += len(block)
+        return span
+
+    def read(self, start: int, length: int) -> bytes:
+        """What lies there."""
+        assert self._file is not None
+        with self._lock:
+            self._file.seek(start)
+            return self._file.read(length)
+
+    def __del__(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+@final
+class Blocks(Sequence[bytes]):
+    """Blocks, each in memory or in a file."""
+
+    def __init__(self, read: Callable[[int, int], bytes], places: Sequence[bytes | Span] = ()) -> None:
+        """`read(start, length)` gives what lies in the file."""
+        self._read = read
+        self._places = list(places)
+
+    def append(self, place: bytes | Span) -> None:
+        """One more."""
+        self._places.append(place)
+
+    @property
+    def lengths(self) -> list[int]:
+        """Of each how many bytes it has."""
+        return [len(p) if isinstance(p, bytes) else p[1] for p in self._places]
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @overload
+    def __getitem__(self, index: int) -> bytes: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[bytes]: ...
+    def __getitem__(self, index: int | slice) -> bytes | Sequence[bytes]:
+        if isinstance(index, slice):
+            return Blocks(self._read, self._places[index])
+        place = self._places[index]
+        return place if isinstance(place, bytes) else self._read(*place)
+
+
+def lengths(blocks: Sequence[bytes]) -> list[int]:
+    """Of each block how many bytes it has."""
+    return blocks.lengths if isinstance(blocks, Blocks) else list(map(len, blocks))
+
+
+async def each_block(blocks: Sequence[bytes]) -> AsyncIterator[bytes]:
+    """One after the other; those in a file are read in a thread."""
+    if not isinstance(blocks, Blocks):
+        for block in blocks:
+            yield block
+        return
+    for i in range(len(blocks)):
+        yield await in_thread(blocks.__getitem__, i)
