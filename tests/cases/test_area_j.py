@@ -297,7 +297,7 @@ async def test_c96_a_predicate_over_the_time_stays_above_the_watermark() -> None
 def test_c89_one_cache_for_all_databases_of_the_process_also_when_opened_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """C89: eight subtasks with three states each: eight databases, one cache of 128 MiB; opened again it is the same."""
+    """C89: eight subtasks with three states each: eight databases, one cache of 128 MiB, also when opened again."""
     module: Any = pytest.importorskip("rocksdict")
     sizes: list[int] = []
     used: list[Any] = []
