@@ -297,7 +297,8 @@ class Checkpointing:
                 return
             folder, files = target
             if files is None:
-                await in_thread(snapshot.take_in)
+                if snapshot.spilled:
+                    await in_thread(snapshot.take_in)
                 part = Part(snapshot=snapshot)
             else:
                 entry = await write_part(files, folder, key.uid, snapshot)
@@ -522,7 +523,8 @@ class Checkpointing:
                 snapshot = empty_snapshot(instruction.checkpoint_id, key, self._members[key])
             if files is None:
                 assert snapshot is not None
-                await in_thread(snapshot.take_in)
+                if snapshot.spilled:
+                    await in_thread(snapshot.take_in)
                 snapshots[key.uid].append(snapshot)
                 continue
             if entry is None:

@@ -9,7 +9,7 @@ import msgspec
 
 from streamline._core.declare import StateKind
 from streamline._core.elements import MAX_TIMESTAMP, MIN_TIMESTAMP
-from streamline._state.spill import lengths
+from streamline._state.spill import Blocks, lengths
 
 __all__ = ("OperatorSnapshot", "SharedFile", "SubtaskSnapshot", "TableSnapshot", "event_time", "within")
 
@@ -94,6 +94,11 @@ class SubtaskSnapshot(msgspec.Struct):
     fetch: Any = None
     elsewhere: bool = False
     event_time: int | None = None
+
+    @property
+    def spilled(self) -> bool:
+        """Whether some of it lies in a file."""
+        return any(isinstance(t.blocks, Blocks) and t.blocks.spilled for t in self.tables)
 
     def take_in(self) -> None:
         """Have all blocks in memory: for a snapshot that is kept there."""

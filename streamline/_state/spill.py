@@ -80,6 +80,11 @@ class Blocks(Sequence[bytes]):
         self._places.append(place)
 
     @property
+    def spilled(self) -> bool:
+        """Whether some of them lie in the file."""
+        return any(not isinstance(p, bytes) for p in self._places)
+
+    @property
     def lengths(self) -> list[int]:
         """Of each how many bytes it has."""
         return [len(p) if isinstance(p, bytes) else p[1] for p in self._places]

@@ -155,8 +155,9 @@ async def test_a_snapshot_that_is_kept_in_memory_is_taken_in(make: Backends) -> 
     write(state)
     snapshot: SubtaskSnapshot = await state.capture(1).encode()
     (table,) = [t for t in snapshot.tables if t.name == "v"]
-    assert isinstance(table.blocks, Blocks) and snapshot.size() > KEYS * SIZE
+    assert isinstance(table.blocks, Blocks) and snapshot.spilled and snapshot.size() > KEYS * SIZE
     snapshot.take_in()
+    assert not snapshot.spilled
     make.close()
     again = make(dirty=2000, held=50_000)
     await again.restore([snapshot])
