@@ -19,6 +19,7 @@ from streamline._core.changes import Row
 from streamline._core.types import DataType, Field
 from streamline.errors import TableException
 from streamline.table.codegen.source import compile_function
+from streamline.table.expr.entry import guarded
 
 __all__ = ("Converter", "Inward", "Outward", "constructor", "converter_in", "converter_out")
 
@@ -71,6 +72,10 @@ class Inward(_Sources):
             column: for messages.
         """
         convert = converter_in(declared, derived, column)
+        if convert is None and declared.is_integer:
+            read = self.name(("integer", declared.root, column), "read", lambda: _integer(declared, column))
+            nullable = declared.nullable or derived is None or derived.nullable
+            return guarded(value, len(self._names), _bits(declared), read, nullable)
         if convert is None:
             return value
         key = ("in", declared.null().materialized(), None if derived is None else derived.null(), column)
@@ -244,10 +249,15 @@ def _interval(column: str) -> Converter:
     return read_interval
 
 
+def _part_in(declared: DataType, derived: DataType | None, column: str) -> Converter | None:
+    """What makes the inner form of a part of a list or dict; a whole number is checked there, without a guard."""
+    return converter_in(declared, derived, column) or (_integer(declared, column) if declared.is_integer else None)
+
+
 def _list_in(declared: DataType, derived: DataType | None, column: str) -> Converter | None:
     assert declared.element is not None
     known = derived.element if derived is not None and derived.root == "ARRAY" else None
-    item = converter_in(declared.element, known, column)
+    item = _part_in(declared.element, known, column)
     if item is None:
         return None
 
@@ -265,8 +275,8 @@ def _dict_in(declared: DataType, derived: DataType | None, column: str) -> Conve
         assert declared.key is not None
         key_type, value_type = declared.key, declared.element
     known = derived if derived is not None and derived.root == declared.root else None
-    key = converter_in(key_type, known.key if known else None, column)
-    item = converter_in(value_type, known.element if known else None, column)
+    key = _part_in(key_type, known.key if known else None, column)
+    item = _part_in(value_type, known.element if known else None, column)
     if key is None and item is None:
         return None
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, ClassVar, Final
 
@@ -39,12 +39,16 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where an aggregate's code is written: the reader and writer of the loop, its slots, sources of its arguments."""
+    """Where an aggregate's code is written: the reader and writer of the loop, its slots, sources of its arguments.
+
+    `guards`: functions that look whether an argument fits its type, for those that were not looked at yet.
+    """
 
     reader: LoopReader
     writer: Writer
     slots: Sequence[str]
     args: Sequence[str]
+    guards: Mapping[str, str] = field(default_factory=dict)
 
     def call(self, function: Callable[..., Any], *arguments: str) -> str:
         return self.reader.compiler.call(function, *arguments)
@@ -62,6 +66,8 @@ class Code:
     skips_null: ClassVar[bool] = True
     #: Sums of integers wrap on the way to an average.
     wraps: bool = True
+    #: What comes of an argument is a sum, which is out of its bounds where the argument is.
+    sums: ClassVar[bool] = False
 
     def __init__(self, call: AggCall, retracting: bool, sparse: bool) -> None:
         self.call = call
@@ -95,6 +101,8 @@ class Code:
 
 
 class Count(Code):
+    sums = True  # the value of an argument does not matter
+
     def slots(self) -> tuple[Slot, ...]:
         return (Slot("0", int),)
 
@@ -114,15 +122,19 @@ class Count(Code):
 _WRAP: Final = {8: numbers.wrap8, 16: numbers.wrap16, 32: numbers.wrap32, 64: numbers.wrap64}
 
 
-def _wrap(site: Site, total: str, type_: DataType) -> None:
-    """Bring a sum of integers back into the range of its type, as the JVM does."""
+def _wrap(site: Site, total: str, type_: DataType, value: str = "") -> None:
+    """Bring a sum of integers back into the range of its type, as the JVM does; `value` is what was added."""
     low, high = integer_range(type_.root)
     with site.writer.block(f"if not {low} <= {total} <= {high}:"):
+        if value in site.guards:
+            site.writer.line(f"{site.guards[value]}({value})")
         site.writer.line(f"{total} = {site.call(_WRAP[t.INTEGER_BITS[type_.root]], total)}")
 
 
 class Sum(Code):
     """Sums wrap like the JVM's integers; sums of decimals are exact, NULL above 38 digits."""
+
+    sums = True
 
     @property
     def counted(self) -> bool:
@@ -137,7 +149,9 @@ class Sum(Code):
         return (Slot("None" if self.sparse else zero, type_),)
 
     def first(self, site: Site) -> list[str] | None:
-        return [site.args[0], "1"] if self.counted else [site.args[0]]
+        value = site.args[0]
+        first = f"{site.guards[value]}({value})" if value in site.guards else value
+        return [first, "1"] if self.counted else [first]
 
     def add(self, site: Site) -> None:
         w, total, value = site.writer, site.slots[0], site.args[0]
@@ -172,7 +186,7 @@ class Sum(Code):
         w, total, type_ = site.writer, site.slots[0], self.call.type
         if type_.is_integer:
             w.line(f"{total} {sign}= {value}")
-            _wrap(site, total, type_)
+            _wrap(site, total, type_, value)
         elif type_.root == "DECIMAL":
             function = numbers.decimal_add if sign == "+" else numbers.decimal_subtract
             name = "decimal_add" if sign == "+" else "decimal_subtract"

@@ -19,6 +19,7 @@ from streamline.table.codegen.aggregate_documents import DOCUMENTS
 from streamline.table.codegen.rows import LoopReader
 from streamline.table.codegen.state_types import state_type
 from streamline.table.codegen.writer import Writer
+from streamline.table.expr.entry import guard_of, without_guards
 from streamline.table.expr.nodes import AggCall, Expr, Literal
 
 __all__ = ("Aggregates", "Slot", "key_source", "needs_key_function")
@@ -115,6 +116,8 @@ class Aggregates:
             self._codes.append(made)
             self._distinct.append(distinct)
         self._arguments: dict[Expr, str] = {}
+        #: Arguments that were not looked at yet, and what looks at them.
+        self._guards: dict[str, str] = {}
         self.retracting = retracting
 
     @property
@@ -157,7 +160,21 @@ class Aggregates:
                         w.line(f"{name} = {self._reader.test(expr)}")
                         self._arguments[expr] = name
                     else:
-                        self._arguments[expr] = w.named(self._reader.value(expr))
+                        self._arguments[expr] = self._named(w, expr)
+
+    def _named(self, w: Writer, expr: Expr) -> str:
+        """A local for an argument; one that is only summed up is looked at where the sum is out of its bounds."""
+        source = self._reader.value(expr)
+        guard = guard_of(source)
+        if guard is None or not all(
+            c.sums and not c.sparse and d is None
+            for c, d in zip(self._codes, self._distinct)
+            if expr in c.call.args or expr is c.call.filter
+        ):
+            return w.named(source)
+        name = w.named(without_guards(source))
+        self._guards[name] = guard
+        return name
 
     def rebind(self, w: Writer) -> None:
         """`bind_arguments` for another row: where it is written more than once."""
@@ -258,7 +275,7 @@ class Aggregates:
 
     def _site(self, code: Code, w: Writer, names: Sequence[str]) -> Site:
         args = [self._arguments.get(a, "") for a in code.call.args]
-        return Site(self._reader, w, names, args)
+        return Site(self._reader, w, names, args, self._guards)
 
     def _update(self, w: Writer, i: int, retract: bool) -> None:
         code, distinct, names = self._codes[i], self._distinct[i], self._names[i]

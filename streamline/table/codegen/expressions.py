@@ -17,6 +17,7 @@ from typing import Any
 
 from streamline.table.codegen.source import compile_function
 from streamline.table.expr.context import EvalContext
+from streamline.table.expr.entry import without_guards
 from streamline.table.expr.nodes import Call, Expr, InputRef, Literal
 
 __all__ = ("Column", "ExpressionCompiler", "compile_condition", "compile_scalar")
@@ -292,7 +293,7 @@ class ExpressionCompiler:
             precision = operands[1].value if len(operands) > 1 and isinstance(operands[1], Literal) else 3
             if len(operands) == 1 or (isinstance(operands[1], Literal) and precision in (0, 3)):
                 if precision == 3:
-                    return self.value(operands[0])
+                    return without_guards(self.value(operands[0]))
                 return self.strict(operands[:1], lambda x: f"{x} * 1000")
         if name == "CAST" and operands[0].type.root == expr.type.root and expr.type.precision >= 3:
             return self._millis(operands[0], millis)

@@ -10,6 +10,7 @@ from streamline._core.types import DataType
 from streamline.errors import ValidationException
 from streamline.table.expr.coercion import common_type, comparable_type, sql_text
 from streamline.table.expr.emitter import Emitter
+from streamline.table.expr.entry import without_guards
 from streamline.table.expr.functions.logic import and_, not_, or_
 from streamline.table.expr.nodes import Call, Expr, Literal, input_refs, is_deterministic
 from streamline.table.expr.registry import ScalarFunction, bind_call, cast, register
@@ -139,7 +140,10 @@ class Comparison(ScalarFunction):
         divided = self._divided(a, b, em) or self._divided(b, a, em)
         if divided is not None:
             return divided
-        return f"({em.value(a)} {_PYTHON[self.name]} {em.value(b)})"
+        x, y = em.value(a), em.value(b)
+        if a.type.is_numeric and b.type.is_numeric:  # right for numbers of any size
+            x, y = without_guards(x), without_guards(y)
+        return f"({x} {_PYTHON[self.name]} {y})"
 
     def _divided(self, rest: Expr, zero: Expr, em: Emitter) -> str | None:
         """`x % 3 = 0` needs no care for the sign of x."""

@@ -8,6 +8,7 @@ from typing import Any, Final
 from streamline._core.types import DataType
 from streamline.table.expr.coercion import integer_range
 from streamline.table.expr.emitter import Emitter
+from streamline.table.expr.entry import without_guards
 from streamline.table.expr.guards import not_null
 from streamline.table.expr.nodes import Call, Expr, Literal
 from streamline.table.expr.runtime import numbers
@@ -45,11 +46,14 @@ def bounds_of(expr: Expr) -> tuple[int, int]:
 def integer_result(em: Emitter, root: str, text: str) -> str:
     """The integer that `text` gives, wrapped where it does not fit the type.
 
-    A comparison with both ends costs about half of what masking costs, and results hardly ever need the wrap.
+    A comparison with both ends costs about half of what masking costs, and results hardly ever need the wrap. Whether
+    the operands are in their bounds is only asked where the result is not.
     """
     low, high = integer_range(root)
     x = em.temp()
-    return f"({x} if {low} <= ({x} := {text}) <= {high} else {em.call(WRAP[root], x)})"
+    trusting = without_guards(text)
+    beyond = em.call(WRAP[root], x if trusting == text else text)
+    return f"({x} if {low} <= ({x} := {trusting}) <= {high} else {beyond})"
 
 
 def decimal_result(em: Emitter, type_: DataType, text: str, name: str) -> str:

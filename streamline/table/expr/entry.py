@@ -1,0 +1,45 @@
+"""Whole numbers that come into a table: Python's have no bounds, SQL's have.
+
+A column of an integer type is read through a guard, an expression that fails where the value does not fit the type:
+every operator behind it may rely on that. The guard costs about 10 ns a value. Where it makes no difference it is taken
+off again: a comparison is right for any number, and arithmetic whose result fits the type is right too, so that the
+guarded form is only evaluated where the result has to be wrapped.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+__all__ = ("guard_of", "guarded", "without_guards")
+
+_GUARD: Final = re.compile(r"\((in_\d+) if -\d+ <= \(\1 := (.+?)\) <= \d+ else (\w+)\(\1\)\)")
+
+
+def guarded(source: str, number: int, bits: int, read: str, nullable: bool) -> str:
+    """Source of a whole number that fits so many bits.
+
+    Args:
+        source: reads the value; it is evaluated once.
+        number: makes the name of a local of its own.
+        read: name of the function that is called with a value that does not fit, and says so.
+        nullable: whether it may be None.
+    """
+    name, low, high = f"in_{number}", -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+    if nullable:
+        return f"({name} if ({name} := {source}) is None or {low} <= {name} <= {high} else {read}({name}))"
+    return f"({name} if {low} <= ({name} := {source}) <= {high} else {read}({name}))"
+
+
+def without_guards(source: str) -> str:
+    """The same without the guards of columns that are NOT NULL."""
+    return _GUARD.sub(lambda m: m[2], source) if " := " in source else source
+
+
+def guard_of(source: str) -> str | None:
+    """Name of the function that a guard calls with a value that does not fit; None where the source is no guard.
+
+    It gives a value that fits back.
+    """
+    found = _GUARD.fullmatch(source)
+    return None if found is None else found[3]
