@@ -17,7 +17,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from enum import Enum
-from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypeVar, overload, runtime_checkable
 
 from streamline._core.changes import Row
 from streamline._core.copying import copier, copy_value
@@ -494,6 +494,17 @@ class ValueStateDescriptor(StateDescriptor, Generic[T]):
 
     _kind = "value"
 
+    if TYPE_CHECKING:
+
+        @property
+        def _handle(self) -> ValueState[T]: ...
+
+    @overload
+    def __init__(self, name: str, value_type_info: type[T], default_value: T | None = None) -> None: ...
+    @overload
+    def __init__(
+        self: ValueStateDescriptor[Any], name: str, value_type_info: Any = Any, default_value: Any = None
+    ) -> None: ...
     def __init__(self, name: str, value_type_info: Any = Any, default_value: Any = None) -> None:
         """
         Args:
@@ -517,6 +528,15 @@ class ListStateDescriptor(StateDescriptor, Generic[T]):
 
     _kind = "list"
 
+    if TYPE_CHECKING:
+
+        @property
+        def _handle(self) -> ListState[T]: ...
+
+    @overload
+    def __init__(self, name: str, elem_type_info: type[T]) -> None: ...
+    @overload
+    def __init__(self: ListStateDescriptor[Any], name: str, elem_type_info: Any = Any) -> None: ...
     def __init__(self, name: str, elem_type_info: Any = Any) -> None:
         """
         Args:
@@ -531,6 +551,17 @@ class MapStateDescriptor(StateDescriptor, Generic[K, V]):
 
     _kind = "map"
 
+    if TYPE_CHECKING:
+
+        @property
+        def _handle(self) -> MapState[K, V]: ...
+
+    @overload
+    def __init__(self, name: str, key_type_info: type[K], value_type_info: type[V]) -> None: ...
+    @overload
+    def __init__(
+        self: MapStateDescriptor[Any, Any], name: str, key_type_info: Any = Any, value_type_info: Any = Any
+    ) -> None: ...
     def __init__(self, name: str, key_type_info: Any = Any, value_type_info: Any = Any) -> None:
         """
         Args:
@@ -555,6 +586,15 @@ class ReducingStateDescriptor(StateDescriptor, Generic[T]):
 
     _kind = "reducing"
 
+    if TYPE_CHECKING:
+
+        @property
+        def _handle(self) -> ReducingState[T]: ...
+
+    @overload
+    def __init__(self, name: str, reduce_function: Any, type_info: type[T]) -> None: ...
+    @overload
+    def __init__(self: ReducingStateDescriptor[Any], name: str, reduce_function: Any, type_info: Any = Any) -> None: ...
     def __init__(self, name: str, reduce_function: Any, type_info: Any = Any) -> None:
         """
         Args:

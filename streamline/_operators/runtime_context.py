@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from streamline._core.declare import StateSpec
 from streamline.abc import KeyedStore, MetricGroup, OperatorContext, OperatorStore
 from streamline.errors import ValidationException
 
 __all__ = ("FunctionInitializationContext", "FunctionSnapshotContext", "OperatorStateStore", "RuntimeContext")
+
+H = TypeVar("H", covariant=True)
 
 
 class Descriptor(Protocol):
@@ -20,6 +22,19 @@ class Descriptor(Protocol):
 
     @property
     def spec(self) -> StateSpec: ...
+
+
+class Describes(Protocol[H]):
+    """A state descriptor, by the handle that a function gets for it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def spec(self) -> StateSpec: ...
+
+    @property
+    def _handle(self) -> H: ...
 
 
 class RuntimeContext:
@@ -94,25 +109,29 @@ class RuntimeContext:
 
     # -- keyed state ---------------------------------------------------------------------------------------------
 
-    def get_state(self, state_descriptor: Any) -> Any:
+    def get_state(self, state_descriptor: Describes[H]) -> H:
         """The ValueState of a ValueStateDescriptor, for the current key.
 
         Raises:
             ValidationException: the stream is not keyed, or another state of the function has this name.
         """
-        return self._handle(state_descriptor, "value")
+        handle: H = self._handle(state_descriptor, "value")
+        return handle
 
-    def get_list_state(self, state_descriptor: Any) -> Any:
+    def get_list_state(self, state_descriptor: Describes[H]) -> H:
         """The ListState of a ListStateDescriptor, for the current key."""
-        return self._handle(state_descriptor, "list")
+        handle: H = self._handle(state_descriptor, "list")
+        return handle
 
-    def get_map_state(self, state_descriptor: Any) -> Any:
+    def get_map_state(self, state_descriptor: Describes[H]) -> H:
         """The MapState of a MapStateDescriptor, for the current key."""
-        return self._handle(state_descriptor, "map")
+        handle: H = self._handle(state_descriptor, "map")
+        return handle
 
-    def get_reducing_state(self, state_descriptor: Any) -> Any:
+    def get_reducing_state(self, state_descriptor: Describes[H]) -> H:
         """The ReducingState of a ReducingStateDescriptor, for the current key."""
-        return self._handle(state_descriptor, "reducing")
+        handle: H = self._handle(state_descriptor, "reducing")
+        return handle
 
     def get_aggregating_state(self, state_descriptor: Any) -> Any:
         """The AggregatingState of an AggregatingStateDescriptor, for the current key."""

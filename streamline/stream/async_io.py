@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar, overload
 
 from streamline._core.time import Duration, to_millis
 from streamline._operators.async_retry import AsyncRetryStrategy
 from streamline._operators.async_wait import AsyncWait
 from streamline.errors import ValidationException
+from streamline.functions import AsyncFunction
 from streamline.stream.adapt import checked, result_type
 from streamline.stream.datastream import DataStream
 
 __all__ = ("AsyncDataStream",)
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 class AsyncDataStream:
@@ -21,6 +26,24 @@ class AsyncDataStream:
     are part of checkpoints, and asked again after a restore. Results never cross a watermark.
     """
 
+    @overload
+    @staticmethod
+    def unordered_wait(
+        data_stream: DataStream[T],
+        async_function: AsyncFunction[T, R] | Callable[[T], Awaitable[list[R]]],
+        timeout: Duration,
+        capacity: int = 100,
+        output_type: Any = None,
+    ) -> DataStream[R]: ...
+    @overload
+    @staticmethod
+    def unordered_wait(
+        data_stream: DataStream[Any],
+        async_function: Any,
+        timeout: Duration,
+        capacity: int = 100,
+        output_type: Any = None,
+    ) -> DataStream[Any]: ...
     @staticmethod
     def unordered_wait(
         data_stream: DataStream[Any],
@@ -41,6 +64,24 @@ class AsyncDataStream:
         """
         return _wait(data_stream, async_function, timeout, capacity, output_type, False, None)
 
+    @overload
+    @staticmethod
+    def ordered_wait(
+        data_stream: DataStream[T],
+        async_function: AsyncFunction[T, R] | Callable[[T], Awaitable[list[R]]],
+        timeout: Duration,
+        capacity: int = 100,
+        output_type: Any = None,
+    ) -> DataStream[R]: ...
+    @overload
+    @staticmethod
+    def ordered_wait(
+        data_stream: DataStream[Any],
+        async_function: Any,
+        timeout: Duration,
+        capacity: int = 100,
+        output_type: Any = None,
+    ) -> DataStream[Any]: ...
     @staticmethod
     def ordered_wait(
         data_stream: DataStream[Any],
@@ -52,6 +93,26 @@ class AsyncDataStream:
         """Results leave in the order of their records; else as `unordered_wait`."""
         return _wait(data_stream, async_function, timeout, capacity, output_type, True, None)
 
+    @overload
+    @staticmethod
+    def unordered_wait_with_retry(
+        data_stream: DataStream[T],
+        async_function: AsyncFunction[T, R] | Callable[[T], Awaitable[list[R]]],
+        timeout: Duration,
+        async_retry_strategy: AsyncRetryStrategy,
+        capacity: int = 100,
+        output_type: Any = None,
+    ) -> DataStream[R]: ...
+    @overload
+    @staticmethod
+    def unordered_wait_with_retry(
+        data_stream: DataStream[Any],
+        async_function: Any,
+        timeout: Duration,
+        async_retry_strategy: AsyncRetryStrategy,
+        capacity: int = 100,
+        output_type: Any = None,
+    ) -> DataStream[Any]: ...
     @staticmethod
     def unordered_wait_with_retry(
         data_stream: DataStream[Any],
@@ -64,6 +125,26 @@ class AsyncDataStream:
         """As `unordered_wait`; a request is made again as the strategy says, within the timeout."""
         return _wait(data_stream, async_function, timeout, capacity, output_type, False, async_retry_strategy)
 
+    @overload
+    @staticmethod
+    def ordered_wait_with_retry(
+        data_stream: DataStream[T],
+        async_function: AsyncFunction[T, R] | Callable[[T], Awaitable[list[R]]],
+        timeout: Duration,
+        async_retry_strategy: AsyncRetryStrategy,
+        capacity: int = 100,
+        output_type: Any = None,
+    ) -> DataStream[R]: ...
+    @overload
+    @staticmethod
+    def ordered_wait_with_retry(
+        data_stream: DataStream[Any],
+        async_function: Any,
+        timeout: Duration,
+        async_retry_strategy: AsyncRetryStrategy,
+        capacity: int = 100,
+        output_type: Any = None,
+    ) -> DataStream[Any]: ...
     @staticmethod
     def ordered_wait_with_retry(
         data_stream: DataStream[Any],

@@ -34,7 +34,7 @@ from streamline._operators.timestamps import AssignTimestamps
 from streamline._operators.window.assign import WindowAssigner
 from streamline.abc import Sink, TableBridge
 from streamline.errors import ValidationException
-from streamline.functions import FilterFunction, FlatMapFunction, KeySelector, MapFunction
+from streamline.functions import FilterFunction, FlatMapFunction, KeySelector, MapFunction, ProcessFunction
 from streamline.stream.adapt import checked, differ, projected, result_type, selector_of
 from streamline.stream.base import Origin, Stream, StreamNode
 from streamline.stream.results import CollectedResults
@@ -115,6 +115,10 @@ class DataStream(Stream, StreamNode, Generic[T]):
         checked(func, "filter", "filter")
         return self._new(self._attach("filter", lambda: Filter(func), output_type=self._type))
 
+    @overload
+    def process(self, func: ProcessFunction[T, R], output_type: Any = None) -> DataStream[R]: ...
+    @overload
+    def process(self, func: Any, output_type: Any = None) -> DataStream[Any]: ...
     def process(self, func: Any, output_type: Any = None) -> DataStream[Any]:
         """Call a ProcessFunction, or a callable of (record, context), that returns or yields results.
 

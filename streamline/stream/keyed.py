@@ -15,7 +15,7 @@ from streamline._operators.reduce import Reduce
 from streamline._operators.window.assign import GlobalWindows, WindowAssigner
 from streamline.abc import Operator
 from streamline.errors import ValidationException
-from streamline.functions import FilterFunction, FlatMapFunction, MapFunction
+from streamline.functions import FilterFunction, FlatMapFunction, KeyedProcessFunction, MapFunction, ProcessFunction
 from streamline.stream.adapt import check_field, checked, result_type
 from streamline.stream.base import Origin
 from streamline.stream.datastream import DataStream
@@ -106,6 +106,12 @@ class KeyedStream(DataStream[T], Generic[T]):
         selector = self._selector
         return self._new(self._keyed("filter", lambda: KeyedCall(func, "filter", selector), self._type))
 
+    @overload
+    def process(self, func: ProcessFunction[T, R], output_type: Any = None) -> DataStream[R]: ...
+    @overload
+    def process(self, func: KeyedProcessFunction[Any, T, R], output_type: Any = None) -> DataStream[R]: ...
+    @overload
+    def process(self, func: Any, output_type: Any = None) -> DataStream[Any]: ...
     def process(self, func: Any, output_type: Any = None) -> DataStream[Any]:
         """Call a KeyedProcessFunction, or a callable of (record, context), with the key's state and timers.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar, overload
 
 from streamline._core.output_tag import OutputTag
 from streamline._core.time import Duration, to_millis
@@ -27,6 +27,13 @@ from streamline._operators.window.sessions import SessionWindows
 from streamline._operators.window.trigger import CountTrigger, PurgingTrigger, Trigger
 from streamline.abc import Operator
 from streamline.errors import ValidationException
+from streamline.functions import (
+    AggregateFunction,
+    AllWindowFunction,
+    ProcessAllWindowFunction,
+    ProcessWindowFunction,
+    WindowFunction,
+)
 from streamline.stream.adapt import check_field, checked, result_type
 
 if TYPE_CHECKING:
@@ -37,6 +44,14 @@ if TYPE_CHECKING:
 __all__ = ("AllWindowedStream", "WindowedStream", "count_windowed")
 
 T = TypeVar("T")
+R = TypeVar("R")
+#: A function class that is called with the records of a window, by what it gives.
+WindowCalled: TypeAlias = (
+    ProcessWindowFunction[Any, R, Any, Any]
+    | ProcessAllWindowFunction[Any, R, Any]
+    | WindowFunction[Any, R, Any, Any]
+    | AllWindowFunction[Any, R, Any]
+)
 Make = Callable[[], Incremental]
 Win = TypeVar("Win", bound="_Windowed[Any]")
 
@@ -126,6 +141,14 @@ class _Windowed(Generic[T]):
 
     # -- what --------------------------------------------------------------------------------------------------------
 
+    @overload
+    def reduce(self, reduce_function: Any, window_function: None = None, output_type: Any = None) -> DataStream[T]: ...
+    @overload
+    def reduce(
+        self, reduce_function: Any, window_function: WindowCalled[R], output_type: Any = None
+    ) -> DataStream[R]: ...
+    @overload
+    def reduce(self, reduce_function: Any, window_function: Any, output_type: Any = None) -> DataStream[Any]: ...
     def reduce(self, reduce_function: Any, window_function: Any = None, output_type: Any = None) -> DataStream[Any]:
         """Combine the records of a window as they come.
 
@@ -141,6 +164,30 @@ class _Windowed(Generic[T]):
             "reduce", lambda: reducing(reduce_function), window_function, output_type or self._input.element_type()
         )
 
+    @overload
+    def aggregate(
+        self,
+        aggregate_function: AggregateFunction[T, Any, R],
+        window_function: None = None,
+        accumulator_type: Any = None,
+        output_type: Any = None,
+    ) -> DataStream[R]: ...
+    @overload
+    def aggregate(
+        self,
+        aggregate_function: Any,
+        window_function: WindowCalled[R],
+        accumulator_type: Any = None,
+        output_type: Any = None,
+    ) -> DataStream[R]: ...
+    @overload
+    def aggregate(
+        self,
+        aggregate_function: Any,
+        window_function: Any = None,
+        accumulator_type: Any = None,
+        output_type: Any = None,
+    ) -> DataStream[Any]: ...
     def aggregate(
         self,
         aggregate_function: Any,
@@ -169,6 +216,10 @@ class _Windowed(Generic[T]):
         )
         return self._incremental("aggregate", lambda: aggregating(aggregate_function), window_function, kind)
 
+    @overload
+    def process(self, process_window_function: WindowCalled[R], output_type: Any = None) -> DataStream[R]: ...
+    @overload
+    def process(self, process_window_function: Any, output_type: Any = None) -> DataStream[Any]: ...
     def process(self, process_window_function: Any, output_type: Any = None) -> DataStream[Any]:
         """Call a function with all records of a window, with context.
 
@@ -181,6 +232,10 @@ class _Windowed(Generic[T]):
         kind = result_type(output_type, process_window_function, "process", elements=True)
         return self._build("process", None, process_window_function, self._shapes[0], kind)
 
+    @overload
+    def apply(self, window_function: WindowCalled[R], output_type: Any = None) -> DataStream[R]: ...
+    @overload
+    def apply(self, window_function: Any, output_type: Any = None) -> DataStream[Any]: ...
     def apply(self, window_function: Any, output_type: Any = None) -> DataStream[Any]:
         """Call a function with all records of a window.
 

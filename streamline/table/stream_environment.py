@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import sqlglot.expressions as exp
 
@@ -40,6 +40,8 @@ from streamline.table.table_scope import Names, names_of
 from streamline.table.upsert import check_upsert
 
 __all__ = ("StreamTableEnvironment",)
+
+T = TypeVar("T")
 
 
 class StreamTableEnvironment(TableEnvironment):
@@ -185,6 +187,12 @@ class StreamTableEnvironment(TableEnvironment):
 
     # -- streams out ---------------------------------------------------------------------------------------------
 
+    @overload
+    def to_data_stream(self, table: Table, target: None = None) -> DataStream[Row]: ...
+    @overload
+    def to_data_stream(self, table: Table, target: type[T]) -> DataStream[T]: ...
+    @overload
+    def to_data_stream(self, table: Table, target: Any) -> DataStream[Any]: ...
     def to_data_stream(self, table: Table, target: Any = None) -> DataStream[Any]:
         """The rows of an insert-only table as a stream.
 
@@ -217,10 +225,18 @@ class StreamTableEnvironment(TableEnvironment):
         sink = Sink(fitted, name, shape, None, ChangelogMode.insert_only(), remedies=remedies)
         return self._spliced(sink, element_type, f"to_data_stream({_source_of(rel)})")
 
+    @overload
+    def to_changelog_stream(  # type: ignore[overload-overlap]  # Row is a class, and is not wrapped
+        self, table: Table, target_schema: Schema | type[Row] | None = None, changelog_mode: ChangelogMode | None = None
+    ) -> DataStream[Row]: ...
+    @overload
+    def to_changelog_stream(
+        self, table: Table, target_schema: type[T], changelog_mode: ChangelogMode | None = None
+    ) -> DataStream[Change[T]]: ...
     def to_changelog_stream(
         self,
         table: Table,
-        target_schema: Schema | type | None = None,
+        target_schema: Schema | type[Any] | None = None,
         changelog_mode: ChangelogMode | None = None,
     ) -> DataStream[Any]:
         """The changes of a table as a stream.
