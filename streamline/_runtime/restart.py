@@ -107,7 +107,7 @@ class ExponentialDelay:
             max_backoff: the longest, ms.
             backoff_multiplier: by what a delay grows from one failure to the next; above 1.
             reset_backoff_threshold: after that many ms without a failure the delays start anew.
-            jitter_factor: a delay is made longer or shorter by up to this share of it.
+            jitter_factor: a delay is made longer or shorter by up to this share of it, not below the first.
             attempts_before_reset_backoff: give up after so many failures in a row.
             seed: makes the jitter repeatable.
         """
@@ -142,6 +142,7 @@ class ExponentialDelay:
             return None
         spread = self._backoff * self._jitter
         delay = min(self._backoff + self._random.uniform(-spread, spread), float(self._max))
+        delay = max(delay, float(self._initial))
         self._backoff = min(self._backoff * self._multiplier, float(self._max))
         self._quiet_from = now + delay
         return max(0, round(delay))

@@ -26,7 +26,10 @@ def test_failure_rate() -> None:
     assert strategy.delay_after_failure(1800) is None  # three within 1000 ms
     default = FailureRate()
     assert default.delay_after_failure(0) == 1000
-    assert default.delay_after_failure(60_000) is None
+    assert default.delay_after_failure(60_000) is None  # the minute itself is within it
+    again = FailureRate()
+    assert [again.delay_after_failure(t) for t in (0, 60_001, 120_002, 180_003)] == [1000] * 4
+    assert again.delay_after_failure(180_003) is None
     with pytest.raises(ValidationException):
         FailureRate(0)
 
@@ -55,9 +58,13 @@ def test_exponential_delay_gives_up_after_so_many_in_a_row() -> None:
 
 
 def test_jitter_stays_within_its_share() -> None:
-    strategy = ExponentialDelay(initial_backoff=1000, max_backoff=1001, jitter_factor=0.1, seed=1)
-    delays = [strategy.delay_after_failure(0) or 0 for _ in range(200)]
-    assert all(900 <= d <= 1001 for d in delays) and len(set(delays)) > 20
+    strategies = [ExponentialDelay(jitter_factor=0.1, seed=seed) for seed in range(200)]
+    first, second = ([s.delay_after_failure(0) or 0 for s in strategies] for _ in range(2))
+    # Never below the initial backoff: about half of the first delays are it.
+    assert all(1000 <= d <= 1100 for d in first) and 50 < first.count(1000) < 150 and len(set(first)) > 20
+    assert all(1350 <= d <= 1650 for d in second) and len(set(second)) > 100
+    longest = ExponentialDelay(max_backoff=1001, seed=1)
+    assert all(1000 <= (longest.delay_after_failure(0) or 0) <= 1001 for _ in range(50))
     with pytest.raises(ValidationException):
         ExponentialDelay(backoff_multiplier=1.0)
     with pytest.raises(ValidationException):
