@@ -100,8 +100,8 @@ class Job:
             raise
 
     async def _run(self, ready: asyncio.Future[None]) -> None:
-        strategy = self.options.restart() if self.options.restart is not None else None
         try:
+            strategy = self.options.restart() if self.options.restart is not None else None
             while True:
                 self.attempt = Attempt(self, self.attempts)
                 self._unsettled.append(self.attempt)

@@ -12,7 +12,7 @@ from streamline._channel.partition import Hash, Rebalance
 from streamline._core.elements import Barrier, Batch, Watermark
 from streamline._core.time import sleep
 from streamline._graph.stream_graph import Edge, Node, StreamGraph
-from streamline._runtime.execute import ExecutionOptions, JobStatus, launch
+from streamline._runtime.execute import ExecutionOptions, JobStatus, RestartStrategy, launch
 from streamline.abc import Operator, TwoInputOperator
 from streamline.errors import StreamlineError
 from streamline.testing import ScriptedSource, VirtualClock
@@ -209,3 +209,14 @@ def test_cancelling_at_any_moment_ends_within_few_rounds_of_the_loop_and_without
             assert job.status in (JobStatus.CANCELED, JobStatus.FINISHED)
 
     asyncio.run(run())
+
+
+async def test_a_restart_strategy_that_cannot_be_made_fails_the_start() -> None:
+    def broken() -> RestartStrategy:
+        raise ValueError("no strategy")
+
+    graph = StreamGraph()
+    graph.add(Node(0, "numbers", "source", source=ScriptedSource([1])))
+    async with no_leaks():
+        with pytest.raises(ValueError, match="no strategy"):
+            await launch(graph, ExecutionOptions(restart=broken, clock=VirtualClock()))
