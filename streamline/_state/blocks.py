@@ -9,11 +9,12 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from streamline._state.classes import Classes
+from streamline._state.classes import Classes, fields_of
 from streamline._state.codec import decode_column, read_columns
 from streamline._state.rows import RowCodec
 from streamline._state.snapshot import TableSnapshot
 from streamline._state.table import Piece, keep
+from streamline.errors import StateMigrationException
 
 __all__ = ("Block", "Owns", "decode", "own_rows", "rows_of_block")
 
@@ -39,7 +40,9 @@ def decode(table: TableSnapshot, block: Block, classes: Classes, owns: Owns) -> 
     """
     if table.form == "columns":
         assert isinstance(block, bytes)
-        columns = [decode_column(n, node, classes) for n, node in read_columns(block)]
+        nodes = read_columns(block)
+        _check_key(table, nodes[-2][1], classes)
+        columns = [decode_column(n, node, classes) for n, node in nodes]
         keys, values = columns[-2:]
         spaces, counts = (columns[0], columns[1]) if len(columns) == 4 else (None, None)
         if owns is None:
@@ -47,6 +50,7 @@ def decode(table: TableSnapshot, block: Block, classes: Classes, owns: Owns) -> 
         return keep(list(map(owns, keys)), spaces, counts, keys, values)
     codec = RowCodec(classes, table.classes)
     raw_keys, raw_values = rows_of_block(block)
+    _check_raw(table, raw_keys, classes)
     if nested(table):
         return _nested(table, codec, raw_keys, raw_values, owns)
     keys = list(map(codec.decode, raw_keys))
@@ -94,13 +98,54 @@ def own_rows(
     table: TableSnapshot, classes: Classes, raw_keys: list[bytes], raw_values: list[bytes], owns: Owns
 ) -> tuple[list[bytes], list[bytes]]:
     """The rows whose key `owns` accepts, as they are."""
+    _check_raw(table, raw_keys, classes)
     if owns is None:
         return raw_keys, raw_values
     codec = RowCodec(classes, table.classes)
-    part = {(True, True): 1, (True, False): 1, (False, True): 0}.get((table.namespaced, table.kind == "map"))
-    kept = [
-        (key, value)
-        for key, value in zip(raw_keys, raw_values)
-        if owns(codec.decode(key if part is None else split(key)[part]))
-    ]
+    kept = [(key, value) for key, value in zip(raw_keys, raw_values) if owns(codec.decode(_key_of(table, key)))]
     return [k for k, _ in kept], [v for _, v in kept]
+
+
+def _key_of(table: TableSnapshot, raw: bytes) -> bytes:
+    """The key in the key of a row."""
+    if not nested(table):
+        return raw
+    return split(raw)[1 if table.namespaced else 0]
+
+
+# Where a key belongs, and whether two are the same, goes by what is in it: a key that is read with other fields than it
+# was written with is another one, and what it had is not found any more.
+
+
+def _check_raw(table: TableSnapshot, raw_keys: list[bytes], classes: Classes) -> None:
+    """Refuse rows whose keys (those of the first, all are of one kind) have other fields now."""
+    if not raw_keys:
+        return
+    node = RowCodec(classes, table.classes).node(_key_of(table, raw_keys[0]))
+    if node is not None:
+        _check_key(table, node, classes)
+
+
+def _check_key(table: TableSnapshot, node: list[Any], classes: Classes) -> None:
+    """Refuse a column of keys whose class has other fields now."""
+    tag = node[0]
+    if tag == "S":
+        description = node[1] if type(node[1]) is not int else classes.numbered[node[1]]
+        before, now = list(description[2]), list(fields_of(classes.resolve(description)))
+        if before != now:
+            raise StateMigrationException(
+                f"state {table.name!r}: the class of its keys, {description[1]}, had the fields {', '.join(before)} "
+                f"when the state was written, and has {', '.join(now)} now. A key cannot change, as where it belongs "
+                "goes by its content: keep the class, or key by a new one and give the operator a new uid"
+            )
+    match tag:
+        case "S":
+            columns = node[2]
+        case "t":
+            columns = node[1]
+        case "M":
+            columns = [column for _, column in node[2]]
+        case _:
+            return
+    for column in columns:
+        _check_key(table, column, classes)

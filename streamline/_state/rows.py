@@ -110,6 +110,14 @@ class RowCodec:
             return frozenset(map(self.decode, _decode(data[1:])))
         return decode_one(data[1:], self.classes)
 
+    def node(self, data: bytes) -> list[Any] | None:
+        """The column that a value was written as, with its classes by number; None where it has none of them."""
+        if data[0] == _STRUCT[0]:
+            number, part = _decode(data[1:])
+            inner = self.node(part)
+            return ["S", number, [] if inner is None else inner[1]]
+        return _decode(data[1:]) if data[0] == _NODE[0] else None
+
     def encode_key(self, key: Any) -> bytes:
         """A key as bytes; equal keys give equal bytes.
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias, final, overload
 
 from streamline._state.threads import in_thread
 
-__all__ = ("Blocks", "Spill", "each_block", "lengths")
+__all__ = ("Blocks", "Spill", "block_at", "lengths")
 
 #: Bytes of a snapshot that stay in memory.
 ROOM: Final = 16 << 20
@@ -79,6 +79,10 @@ class Blocks(Sequence[bytes]):
         """One more."""
         self._places.append(place)
 
+    def in_file(self, index: int) -> bool:
+        """Whether one of them lies in the file."""
+        return not isinstance(self._places[index], bytes)
+
     @property
     def spilled(self) -> bool:
         """Whether some of them lie in the file."""
@@ -108,11 +112,8 @@ def lengths(blocks: Sequence[bytes]) -> list[int]:
     return blocks.lengths if isinstance(blocks, Blocks) else list(map(len, blocks))
 
 
-async def each_block(blocks: Sequence[bytes]) -> AsyncIterator[bytes]:
-    """One after the other; those in a file are read in a thread."""
-    if not isinstance(blocks, Blocks):
-        for block in blocks:
-            yield block
-        return
-    for i in range(len(blocks)):
-        yield await in_thread(blocks.__getitem__, i)
+async def block_at(blocks: Sequence[bytes], index: int) -> bytes:
+    """One of them; where it lies in a file, it is read in a thread."""
+    if isinstance(blocks, Blocks) and blocks.in_file(index):
+        return await in_thread(blocks.__getitem__, index)
+    return blocks[index]

@@ -21,7 +21,7 @@ from streamline._state.rocks import RocksBackend, RocksDatabase, local_folder
 from streamline._state.rocks_capture import RocksFrozen, fetch_database, rows_in
 from streamline._state.rocks_table import RocksTable
 from streamline._state.snapshot import SubtaskSnapshot, TableSnapshot, event_time, within
-from streamline._state.spill import each_block
+from streamline._state.spill import block_at
 from streamline._state.table import MemoryTable, Table
 from streamline._state.threads import in_thread
 from streamline._state.timers import Timers
@@ -206,12 +206,12 @@ class SubtaskState:
         for queue in (self.timers.event, self.timers.processing):
             if written.name == queue.table.name:
                 mine = None if owns is None else _owner_of_timers(owns)
-                async for block in each_block(written.blocks):
-                    queue.table.load(decode(written, block, Classes(), mine))
+                for i in range(len(written.blocks)):
+                    queue.table.load(decode(written, await block_at(written.blocks, i), Classes(), mine))
                     await yield_now()
                 return
-        async for block in each_block(written.blocks):
-            self.store.load(written, block, owns)
+        for i in range(len(written.blocks)):
+            self.store.load(written, await block_at(written.blocks, i), owns)
             await yield_now()
 
     # -- questions -----------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import pytest
 from streamline._state import rocks, spill, store
 from streamline._state.format import Manifest
 from streamline._state.snapshot import SubtaskSnapshot
-from streamline._state.spill import Blocks, Spill, each_block
+from streamline._state.spill import Blocks, Spill, block_at
 from streamline._state.store import (
     CheckpointStore,
     checkpoint_folder,
@@ -142,10 +142,11 @@ def test_what_does_not_fit_goes_into_a_file_that_nobody_sees(tmp_path: Path) -> 
     assert list((tmp_path / "here").iterdir()) == []
 
 
-async def test_blocks_come_one_after_the_other(tmp_path: Path) -> None:
+async def test_blocks_come_one_at_a_time(tmp_path: Path) -> None:
     to = Spill(tmp_path, room=3)
-    blocks = Blocks(to.read, [to.keep(b"abc"), to.keep(b"def")])
-    assert [b async for b in each_block(blocks)] == [b async for b in each_block([b"abc", b"def"])] == [b"abc", b"def"]
+    parts = [b"abc", b"def"]
+    for blocks in (parts, Blocks(to.read, [to.keep(part) for part in parts])):
+        assert [await block_at(blocks, i) for i in range(2)] == parts
 
 
 @pytest.mark.usefixtures("small")
