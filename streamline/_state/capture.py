@@ -184,8 +184,10 @@ def _header(table: MemoryTable) -> TableSnapshot:
 
 def _weight(table: MemoryTable) -> int:
     """How much there is to encode: entries, and what is in lists and maps; stops counting where it is much."""
+    if table.more_than(_TINY):
+        return _TINY + 1
     entries = table.entries()
-    if entries > _TINY or table.spec.kind not in ("list", "map"):
+    if table.spec.kind not in ("list", "map"):
         return entries
     values: Callable[[], Any] = table.data.values
     if table.spec.namespaced:

@@ -144,10 +144,26 @@ class MemoryTable:
 
     def entries(self) -> int:
         """How many entries there are, about."""
-        data = self.data
-        if self.spec.namespaced:
-            return sum(map(len, data.values()))
-        return len(data)
+        if not self.spec.namespaced:
+            return len(self.data)
+        # Layer by layer: looking at a namespace through the layers would copy it up.
+        base = self._base
+        changed: dict[Any, int] = {}
+        for layer in self._layers:
+            changed.update(dict.fromkeys(layer.gone, 0))
+            changed.update({space: len(dict.__getitem__(layer, space)) for space in dict.__iter__(layer)})
+        return sum(map(len, base.values())) + sum(n - len(base.get(space, ())) for space, n in changed.items())
+
+    def more_than(self, limit: int) -> bool:
+        """Whether there are more entries than that, without counting all of many; no capture is open."""
+        if not self.spec.namespaced:
+            return len(self._base) > limit
+        found = 0
+        for inner in self._base.values():
+            found += len(inner)
+            if found > limit:
+                return True
+        return len(self._base) > limit
 
 
 def keep(

@@ -184,6 +184,11 @@ class SpacedTable(RuleBasedStateMachine):
             assert {s: dict(inner.items()) for s, inner in self.table.data.items()} == self.model
             assert set(self.table.data) == set(self.model)
 
+    @invariant()
+    def counted(self) -> None:
+        if hasattr(self, "table"):
+            assert self.table.entries() == sum(map(len, self.model.values()))
+
 
 TestFlatTable = FlatTable.TestCase
 TestSpacedTable = SpacedTable.TestCase
@@ -249,3 +254,25 @@ def test_a_missing_key_is_a_key_error() -> None:
         else:
             raise AssertionError
     assert overlay.pop(2, "x") == "x"
+
+
+def test_counting_entries_leaves_what_was_frozen_alone() -> None:
+    """A gauge may ask while a snapshot of very many namespaces (times of timers) is being written."""
+    table = MemoryTable("timers", StateSpec(namespaced=True))
+    for i in range(3):
+        table.data[i] = {"a": None, "b": None}
+    assert table.entries() == 6
+    assert table.more_than(5) and not table.more_than(6)
+    table.freeze()
+    table.data[7] = {"a": None}
+    del table.data[0]
+    del table.data[1]["a"]
+    assert table.entries() == 4
+    layer = table.data
+    assert isinstance(layer, Overlay) and dict.__len__(layer) == 2  # nothing more was copied up
+    while not table.thaw(1 << 60):
+        pass
+    assert table.entries() == 4
+    flat = MemoryTable("values", StateSpec())
+    flat.data.update({1: 1, 2: 2})
+    assert flat.more_than(1) and not flat.more_than(2)
