@@ -213,6 +213,7 @@ class OperatorTask:
     async def run(self) -> None:
         """Run until all inputs have ended. Errors leave with a note that says where."""
         LOG_CONTEXT.set(LogContext(self.job_name, self.operator_name, self.subtask_index))
+        ended_by: BaseException | None = None
         try:
             if self._restore is not None:
                 await self.state.restore(self._restore)
@@ -225,6 +226,10 @@ class OperatorTask:
         except Exception as e:
             note_record(e)
             note(e, self.where)
+            ended_by = e
+            raise
+        except BaseException as e:
+            ended_by = e
             raise
         finally:
             if self._alarm is not None:
@@ -232,6 +237,13 @@ class OperatorTask:
             try:
                 with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSE_TIMEOUT):
                     await self.operator.close()
+            except Exception as e:
+                where = f"in close(), {self.where}"
+                note(e, where)
+                if ended_by is None:
+                    raise
+                # Often it only follows from the first one, which is what has to be seen.
+                _log.error("another error, %s", where, exc_info=e)
             finally:
                 self.state.close()
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Generic, TypeVar, final
 
 from streamline._core.elements import Watermark, WatermarkStatus
@@ -26,6 +26,8 @@ T = TypeVar("T")
 _SPLIT: Final = Split("0")
 #: Records that an iterable is read ahead.
 _AHEAD: Final = 1024
+#: Emissions of a SourceFunction that may be under way; more of them were forgotten rather than gathered.
+_UNDER_WAY: Final = 100_000
 
 
 # -- collections ---------------------------------------------------------------------------------------------------
@@ -264,14 +266,34 @@ class _EmitContext:
 
     def __init__(self, reader: _FunctionReader[Any]) -> None:
         self._reader = reader
+        self._begun = 0
+        self._awaited = 0
 
-    async def collect(self, element: Any) -> None:
+    def collect(self, element: Any) -> Awaitable[None]:
         """Emit a record; waits while the job is behind."""
-        await self._reader.put(element, None)
+        return self._emit(element, None)
 
-    async def collect_with_timestamp(self, element: Any, timestamp: Any) -> None:
+    def collect_with_timestamp(self, element: Any, timestamp: Any) -> Awaitable[None]:
         """Emit a record with its event time (epoch ms or aware datetime)."""
-        await self._reader.put(element, to_epoch_millis(timestamp))
+        return self._emit(element, to_epoch_millis(timestamp))
+
+    def check(self, unawaited: int = 0) -> None:
+        """Fail where more records than that were handed over without an `await`: none of those goes anywhere."""
+        lost = self._begun - self._awaited
+        if lost > unawaited:
+            raise ValidationException(
+                f"{lost} records of a SourceFunction are lost, as their ctx.collect(...) was not awaited: write "
+                "`async def run(self, ctx)` with `await ctx.collect(record)`, or yield the records"
+            )
+
+    def _emit(self, element: Any, timestamp: int | None) -> Awaitable[None]:
+        self.check(_UNDER_WAY)
+        self._begun += 1
+        return self._put(element, timestamp)
+
+    async def _put(self, element: Any, timestamp: int | None) -> None:
+        self._awaited += 1
+        await self._reader.put(element, timestamp)
 
     async def emit_watermark(self, timestamp: int) -> None:
         """Say that event time has reached `timestamp` (epoch ms)."""
@@ -313,7 +335,8 @@ class _FunctionReader(_Buffered[T]):
             ctx.spawn(self._run, "running")
 
     async def _run(self) -> None:
-        result = self._function.run(_EmitContext(self))
+        context = _EmitContext(self)
+        result = self._function.run(context)
         if isinstance(result, AsyncIterable):
             async for value in result:
                 await self.put(value, None)
@@ -322,6 +345,7 @@ class _FunctionReader(_Buffered[T]):
         elif isinstance(result, Iterable):
             for value in result:
                 await self.put(value, None)
+        context.check()
         self._end()
 
     async def put(self, element: Any, timestamp: int | None) -> None:

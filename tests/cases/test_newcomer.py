@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 from typing import Any
 
 import pytest
 
-from streamline import AsyncDataStream, StreamExecutionEnvironment
+from streamline import AsyncDataStream, DataStream, StreamExecutionEnvironment, ValidationException
 from streamline.functions import (
     AsyncRetryStrategy,
+    MapFunction,
     NoRetryStrategy,
+    RuntimeContext,
+    SourceFunction,
+    SourceFunctionContext,
     empty_result_predicate,
     exception_type_predicate,
     has_exception_predicate,
@@ -80,3 +85,93 @@ async def test_an_error_of_another_type_is_not_asked_again(virtual_clock: Virtua
 
 def test_no_restart_is_one_attempt() -> None:
     assert isinstance(AsyncRetryStrategy.no_restart(), NoRetryStrategy)
+
+
+async def results(stream: DataStream[Any]) -> list[Any]:
+    async with stream.execute_and_collect() as found:
+        return [x async for x in found]
+
+
+def numbers(*values: int) -> DataStream[int]:
+    return StreamExecutionEnvironment.get_execution_environment().from_elements(*values)
+
+
+# -- an error in close() ---------------------------------------------------------------------------------------------
+
+
+class Client(MapFunction[int, int]):
+    """Closes what it may not have: what `open` could not make."""
+
+    fails_in = ""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        if self.fails_in == "open":
+            raise ConnectionError("no such host")
+        self.connection = object()
+
+    def map(self, value: int) -> int:
+        if self.fails_in == "map":
+            raise ValueError("no such answer")
+        return value
+
+    def close(self) -> None:
+        self.connection.close()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("fails_in", "seen", "also"),
+    [
+        ("open", ConnectionError("no such host"), "has no attribute 'connection'"),
+        ("map", ValueError("no such answer"), "has no attribute 'close'"),
+    ],
+)
+async def test_an_error_in_close_hides_no_error_before_it(
+    fails_in: str, seen: Exception, also: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = Client()
+    client.fails_in = fails_in
+    with pytest.raises(type(seen), match=str(seen)):
+        await results(numbers(1).map(client))
+    (record,) = [r for r in caplog.records if "close()" in r.message]
+    assert "in operator 'map'" in record.message
+    assert record.exc_info is not None
+    assert also in str(record.exc_info[1])
+
+
+async def test_an_error_in_close_says_where() -> None:
+    with pytest.raises(AttributeError) as e:
+        await results(numbers(1).map(Client()))
+    assert "in close(), in operator 'map' of job 'streamline job'" in e.value.__notes__
+
+
+# -- ctx.collect() without await -------------------------------------------------------------------------------------
+
+
+class Plain(SourceFunction[int]):
+    def run(self, ctx: SourceFunctionContext) -> None:
+        for i in range(3):
+            ctx.collect(i)  # type: ignore[unused-coroutine]
+
+
+class Endless(SourceFunction[int]):
+    async def run(self, ctx: SourceFunctionContext) -> None:
+        while True:
+            ctx.collect(1)  # type: ignore[unused-coroutine]
+
+
+class Together(SourceFunction[int]):
+    async def run(self, ctx: SourceFunctionContext) -> None:
+        await asyncio.gather(*(ctx.collect(i) for i in range(3000)))
+
+
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
+@pytest.mark.parametrize(("source", "lost"), [(Plain(), 3), (Endless(), 100_001)])
+async def test_records_that_a_source_does_not_await_are_no_silent_loss(source: SourceFunction[int], lost: int) -> None:
+    env = StreamExecutionEnvironment.get_execution_environment()
+    with pytest.raises(ValidationException, match=rf"^{lost} records of a SourceFunction are lost.*await ctx.collect"):
+        await results(env.add_source(source))
+
+
+async def test_records_may_be_awaited_together() -> None:
+    env = StreamExecutionEnvironment.get_execution_environment()
+    assert await results(env.add_source(Together())) == list(range(3000))
