@@ -5,10 +5,10 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable
+from itertools import repeat
 from operator import itemgetter
 from typing import Any, Final, final
 
-from streamline._core.elements import MIN_TIMESTAMP
 from streamline._core.failure import note_value
 from streamline._operators.calls import Kinds, style
 from streamline._operators.contexts import ProcessContext
@@ -124,13 +124,14 @@ class KeyedIntervalJoin(TwoInputOperator):
         first, last = self._range[side]
         stay = max(last, 0)
         other_stay = max(self._range[1 - side][1], 0)
-        watermark = store.timers.current_watermark
+        watermark, grain = store.timers.current_watermark, self._grain
+        oldest = watermark - other_stay + 1
         late: list[int] = []
-        for i, value in enumerate(values):
-            key = store.key = keys[i]
+        for i, (value, key, stamp) in enumerate(zip(values, keys, batch.timestamps or repeat(None))):
+            store.key = key
             try:
-                time = timestamp_of(None if batch.timestamps is None else batch.timestamps[i])
-                if watermark != MIN_TIMESTAMP and time < watermark:
+                time = timestamp_of(stamp) if stamp is None else stamp
+                if time < watermark:
                     late.append(i)
                     continue
                 entries = own.get(key)
@@ -143,7 +144,7 @@ class KeyedIntervalJoin(TwoInputOperator):
                         insort(entries, (time, value), key=_TIME)
                     own[key] = entries
                 due = time + stay
-                due += -due % self._grain
+                due += -due % grain
                 bucket = expiry.get(due)
                 if bucket is None:
                     expiry[due] = {}
@@ -153,9 +154,12 @@ class KeyedIntervalJoin(TwoInputOperator):
                 partners = other.get(key)
                 if partners:
                     # A partner that has expired by the watermark counts as gone, whether it was removed or not.
-                    start = max(time + first, watermark - other_stay + 1)
-                    lo = bisect_left(partners, start, key=_TIME)
-                    hi = bisect_right(partners, time + last, key=_TIME)
+                    start, end = time + first, time + last
+                    if start < oldest:
+                        start = oldest
+                    # Streams are about in order: mostly the newest are all in the range, or none is.
+                    hi = len(partners) if partners[-1][0] <= end else bisect_right(partners, end, key=_TIME)
+                    lo = 0 if partners[0][0] >= start else bisect_left(partners, start, 0, hi, key=_TIME)
                     for partner_time, partner in partners[lo:hi]:
                         if side == 0:
                             later = self._pair(value, time, partner, partner_time)
@@ -184,7 +188,7 @@ class KeyedIntervalJoin(TwoInputOperator):
         """Call the function; gives what has to be awaited, None where its results are there."""
         context = self._context
         context.left_timestamp, context.right_timestamp = left_time, right_time
-        timestamp = context.current_timestamp = max(left_time, right_time)
+        timestamp = context.current_timestamp = left_time if left_time > right_time else right_time
         result = self._call(left, right, context)
         if result is None:
             return None
@@ -192,7 +196,7 @@ class KeyedIntervalJoin(TwoInputOperator):
         if kind in kinds.several:
             self._full |= self._held.add(list(result), timestamp)
         elif kind in kinds.plain:
-            self._full |= self._held.add((result,), timestamp)
+            self._full |= self._held.add_one(result, timestamp)
         else:
             kinds.learn({kind})
             if kind in kinds.awaitable or kind in kinds.stream:
@@ -227,7 +231,8 @@ class KeyedIntervalJoin(TwoInputOperator):
         entries = data.get(key)
         if entries is None:
             return
-        gone = bisect_right(entries, time - max(self._range[side][1], 0), key=_TIME)
+        last = time - max(self._range[side][1], 0)
+        gone = len(entries) if entries[-1][0] <= last else bisect_right(entries, last, key=_TIME)
         if gone == len(entries):
             del data[key]
         elif gone:
