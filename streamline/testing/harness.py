@@ -139,6 +139,7 @@ class OperatorHarness:
             metrics=MetricGroup("harness", self.clock),
             keyed=key is not None,
         )
+        self.task.output.pace = self._host.time_slice
         self._restore = [restore] if isinstance(restore, SubtaskSnapshot) else restore
         self._out: list[Element] = []
         self._side_out: dict[str, list[Element]] = {tag: [] for tag in self._sides}

@@ -105,7 +105,8 @@ def session_loop(
                 body.line("data[key] = sessions = [session]")
             with body.block("else:"):
                 body.line("sessions.append(session)")
-                body.line("sessions.sort(key=first)")
+                with body.block("if start < sessions[-2][0]:"):
+                    body.line("sessions.sort(key=first)")
             body.line("opened.append((end, key))")
         if names:
             with body.block("else:"):
@@ -190,7 +191,8 @@ def session_rows_loop(
                 body.line("data[key] = sessions = [session]")
             with body.block("else:"):
                 body.line("sessions.append(session)")
-                body.line("sessions.sort(key=first)")
+                with body.block("if start < sessions[-2][0]:"):
+                    body.line("sessions.sort(key=first)")
             body.line("opened.append((end, key))")
         with body.block("for other in found[1:]:"):
             body.line("session[2] += other[2]")
