@@ -39,7 +39,7 @@ class KafkaOffsetLostError(KafkaException):
 def not_connected(bootstrap: str, error: BaseException) -> KafkaConnectionError:
     """No broker answers at the bootstrap addresses."""
     return KafkaConnectionError(
-        f"no Kafka broker answers at {bootstrap} ({error or type(error).__name__}). Is it running, is "
+        f"no Kafka broker answers at {bootstrap} ({str(error) or type(error).__name__}). Is it running, is "
         "bootstrap.servers its address, and can this machine reach it and what it advertises?"
     )
 

@@ -8,9 +8,11 @@ both when fetching and when polling.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import aiokafka.errors as kafka_errors
@@ -23,7 +25,7 @@ from streamline.abc import SourceContext, SourceReader, Split, SplitBatch
 from streamline.connectors.kafka.client import FETCH_WAIT_MS, new_consumer, start, stop
 from streamline.connectors.kafka.client_logs import clients_of
 from streamline.connectors.kafka.decoding import Decoded, RecordDecoder, SkipCounts
-from streamline.connectors.kafka.errors import KafkaException, KafkaOffsetLostError, explained
+from streamline.connectors.kafka.errors import KafkaConnectionError, KafkaException, KafkaOffsetLostError, explained
 from streamline.connectors.kafka.offsets import KafkaOffsetsInitializer
 from streamline.connectors.kafka.properties import number_property
 from streamline.connectors.kafka.settings import ReaderSettings
@@ -43,6 +45,8 @@ WAIT_MS: Final = 200
 LOOK_MS: Final = 20
 #: So many waits without records and without any news of the topic: it was deleted.
 MISSING_TIMES: Final = 10
+#: Milliseconds until new partitions are tried again that could not be read.
+AGAIN_MS: Final = 1000
 #: Seconds that looking up or committing offsets may take.
 REQUEST_SECONDS: Final = 30.0
 
@@ -138,9 +142,26 @@ class KafkaReader(SourceReader[Any]):
                 ctx.spawn(self._auto_commit, "auto commit")
 
     async def add_splits(self, splits: Sequence[tuple[Split, Any]]) -> None:
-        """Partitions that came into being later are read from their first record."""
+        """Partitions that came into being later are read from their first record.
+
+        Where the broker goes away meanwhile that is tried again. A checkpoint that knows nothing of them is whole: who
+        restores it finds them as new ones.
+        """
+        try:
+            await self._add_new(splits)
+        except KafkaConnectionError as e:
+            _log.warning("new partitions cannot be read yet: %s", e)
+            self._ctx.spawn(partial(self._add_later, splits), "new partitions")
+
+    async def _add_new(self, splits: Sequence[tuple[Split, Any]]) -> None:
         await self._add(splits, KafkaOffsetsInitializer.earliest())
         self._room.set()
+
+    async def _add_later(self, splits: Sequence[tuple[Split, Any]]) -> None:
+        while not self._closed:
+            await sleep(self._ctx.clock, AGAIN_MS)
+            with contextlib.suppress(KafkaConnectionError):
+                return await self._add_new(splits)
 
     async def _add(self, splits: Sequence[tuple[Split, Any]], initial: KafkaOffsetsInitializer) -> None:
         """Resolve a start and an end for each, so that every checkpoint has an explicit offset for all of them."""

@@ -10,8 +10,10 @@ from typing import Any
 
 import anyio
 import pytest
+from aiokafka import AIOKafkaConsumer
 from aiokafka.client import AIOKafkaClient
 from aiokafka.consumer.group_coordinator import GroupCoordinator, NoGroupCoordinator
+from aiokafka.errors import RequestTimedOutError
 from aiokafka.producer.sender import EndTxnHandler
 
 from streamline import JobStatus, StreamExecutionEnvironment
@@ -48,9 +50,8 @@ async def until(condition: Any, seconds: float = 30.0) -> None:
             await asyncio.sleep(0.01)
 
 
-@pytest.fixture
-def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All time limits of requests are short."""
+def shorten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let all time limits of requests be short."""
     for module, name in (
         (client, "START_SECONDS"),
         (reader, "REQUEST_SECONDS"),
@@ -100,6 +101,34 @@ async def test_an_outage_while_new_partitions_are_looked_for_does_not_fail_the_j
             await kit.produce(topic, [(None, "b", None, 0), (None, "c", None, 1)])
             await until(lambda: sorted(got) == ["a", "b", "c"])
             assert await job.get_job_status() is JobStatus.RUNNING
+
+
+async def test_an_outage_while_a_new_partition_is_looked_at_does_not_fail_the_job(
+    kafka: KafkaKit, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was found, and then its offsets cannot be asked for: tried again until they can."""
+    monkeypatch.setattr(reader, "AGAIN_MS", 20)
+    topic = await kafka.create_topic()
+    source = text_source(kafka, topic, partition_discovery_interval="50 ms")
+    async with reading(source) as r:
+        await kafka.add_partitions(topic, 2)
+        await kafka.produce(topic, [(None, "a", None, 1)])
+        found = await source.discover()
+        times = 0
+
+        async def away(*args: Any, **kwargs: Any) -> Any:
+            nonlocal times
+            times += 1
+            raise RequestTimedOutError
+
+        with monkeypatch.context() as patch:
+            patch.setattr(AIOKafkaConsumer, "beginning_offsets", away)
+            await r.reader.add_splits([(split, None) for split in found[1:]])
+            await until(lambda: times >= 3)
+        assert list(r.reader.positions()) == [f"{topic}-0"]
+        assert await r.read(1) == ["a"]
+        assert r.reader.positions()[f"{topic}-1"][0] == 1
+    assert caplog.text.count("new partitions cannot be read yet") == 1
 
 
 @pytest.mark.apache_kafka  # the embedded one makes every topic that is asked for
@@ -175,12 +204,14 @@ def test_other_clients_and_other_messages_are_let_through(kept: Kept, monkeypatc
 
 
 async def test_c86_a_coordinator_that_never_answers_does_not_hold_a_writer(
-    kafka: KafkaKit, short: None, monkeypatch: pytest.MonkeyPatch
+    kafka: KafkaKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """C86: beginning a transaction, committing it, asking how it stands: each has an end."""
     topic = await kafka.create_topic()
     run = await Run(exactly_once(kafka, topic, kafka.unique("tx"))).open()
     (one,), state = await run.checkpoint(1, "a")
+    run.writer._close_seconds = 0.5
+    shorten(monkeypatch)
     with anyio.fail_after(20):
         with monkeypatch.context() as patch:
             patch.setattr(EndTxnHandler, "do", never)
@@ -193,13 +224,14 @@ async def test_c86_a_coordinator_that_never_answers_does_not_hold_a_writer(
             with pytest.raises(KafkaException, match="the broker does not say how it stands"):
                 await Run(run.sink).open([one], state)
         await run.close()
+    monkeypatch.undo()
     again = await Run(run.sink).open([one], state)  # when it answers again nothing is lost
     assert again.lost == 0
     await again.close()
 
 
 async def test_c86_a_commit_of_offsets_that_never_ends_holds_nothing(
-    kafka: KafkaKit, short: None, monkeypatch: pytest.MonkeyPatch
+    kafka: KafkaKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """C86: offsets of the group are for people: records come, checkpoints complete, and closing has its limit."""
     topic = await kafka.create_topic()
@@ -207,9 +239,10 @@ async def test_c86_a_commit_of_offsets_that_never_ends_holds_nothing(
     for coordinator in (GroupCoordinator, NoGroupCoordinator):
         if hasattr(coordinator, "commit_offsets"):
             monkeypatch.setattr(coordinator, "commit_offsets", never)
-    with anyio.fail_after(15):
+    with anyio.fail_after(25):
         async with reading(text_source(kafka, topic, group_id=kafka.unique("g"))) as r:
             await r.read(10)
+            shorten(monkeypatch)
             for n in range(3):
                 await r.reader.on_checkpoint_complete(n, r.reader.positions())
             await kafka.produce(topic, [(None, "more")])
