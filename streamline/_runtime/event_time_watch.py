@@ -46,10 +46,12 @@ class EventTimeWatch:
         if self._begun():
             self.over = True
             return
+        now = self._clock.now()
         if self._due is None:
-            self._due = self._clock.now() + self.MILLIS
-        if records < self.RECORDS or self._clock.now() < self._due:
+            self._due = now + self.MILLIS
+        if records < self.RECORDS or now < self._due:
             return
+        self._due = now + self.MILLIS
         reason = self._reason()
         if reason is not None:
             self.over = True
