@@ -35,7 +35,7 @@ from streamline.testing.broker import open_broker
 from streamline.testing.kafka import KafkaKit
 
 from .conftest import reading
-from .test_exactly_once import Run, exactly_once
+from .test_exactly_once import Run, exactly_once, seen
 
 
 def text_source(kafka: KafkaKit, topic: str, **more: Any) -> KafkaSource[str]:
@@ -101,6 +101,28 @@ async def test_an_outage_while_new_partitions_are_looked_for_does_not_fail_the_j
             await kit.produce(topic, [(None, "b", None, 0), (None, "c", None, 1)])
             await until(lambda: sorted(got) == ["a", "b", "c"])
             assert await job.get_job_status() is JobStatus.RUNNING
+
+
+@pytest.mark.apache_kafka  # the embedded one forgets what it had acknowledged
+async def test_an_outage_between_barrier_and_commit_loses_and_doubles_nothing(kafka: KafkaKit) -> None:
+    """The commit waits for the broker; so does a restarted job, which finds the transaction as it was left."""
+    if kafka.broker.kind != "apache-kafka":
+        pytest.skip("starts a node of its own")
+    async with open_broker("apache-kafka") as own:
+        kit = KafkaKit(own)
+        topic = await kit.create_topic()
+        run = await Run(exactly_once(kit, topic, kit.unique("tx"))).open()
+        first, _ = await run.checkpoint(1, "a")
+        second, state = await run.checkpoint(2, "b")
+        own.kill()
+        async with anyio.create_task_group() as group:
+            group.start_soon(run.writer.commit, first)
+            await own.restart()
+        await run.crash()
+        again = await Run(run.sink).open([*first, *second], state)
+        assert again.lost == 0
+        assert await seen(kit, topic, 2) == ["a", "b"]
+        await again.close()
 
 
 async def test_an_outage_while_a_new_partition_is_looked_at_does_not_fail_the_job(
