@@ -264,7 +264,6 @@ class WriterSink(Operator):
     async def settle(self, commit: int, keep: int) -> None:
         decided = [c for n in sorted(self._pending) if n <= commit for c in self._pending[n]]
         orphaned = [c for n in sorted(self._pending) if n > max(commit, keep) for c in self._pending[n]]
-        self._pending.clear()
         if not decided and not orphaned:
             return
         # The writer that prepared them is closed. Committables are plain data, so another one can end them, as it could
@@ -283,5 +282,6 @@ class WriterSink(Operator):
             finally:
                 await writer.close()
                 group.cancel_scope.cancel()
+        self._pending.clear()  # not before: it may be interrupted, and asked again
         if errors:
             raise errors[0]

@@ -166,11 +166,12 @@ class Job:
 
     async def _settle(self) -> None:
         """End what sinks have prepared and nobody will commit or abort any more."""
-        attempts, self._unsettled = self._unsettled, []
-        if attempts and attempts[-1].opened:
-            attempts = attempts[-1:]
-        for attempt in attempts:
-            await attempt.settle(self.checkpointing.undecided)
+        if self._unsettled and self._unsettled[-1].opened:
+            self._unsettled = self._unsettled[-1:]
+        with anyio.move_on_after(CLOSE_TIMEOUT):
+            while self._unsettled:
+                await self._unsettled[0].settle(self.checkpointing.undecided)
+                del self._unsettled[0]
 
     async def savepoint(self, target: str | None = None, *, stop: bool = False, drain: bool = False) -> str:
         """Take a savepoint and, with `stop`, end the job with it; gives its location.

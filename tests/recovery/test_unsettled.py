@@ -243,3 +243,32 @@ async def test_cancelled_again_and_again_it_still_ends_in_order(tmp_path: Path) 
             await asyncio.sleep(0)
     assert (await client.get_job_status()).name == "CANCELED"
     assert list((tmp_path / "out").iterdir()) == []
+
+
+async def test_cancelled_while_it_settles_it_begins_again(tmp_path: Path) -> None:
+    """The job was about to restart from nothing; cancelled meanwhile, it still aborts."""
+
+    class Slow(Ledger):
+        def writer(self) -> Any:
+            writer = super().writer()
+            abort = writer.abort
+
+            async def slowly(committables: Any) -> None:
+                asked.append(len(committables))
+                if len(asked) == 1:
+                    await asyncio.sleep(3600)
+                await abort(committables)
+
+            writer.abort = slowly  # type: ignore[method-assign]
+            return writer
+
+    asked: list[int] = []
+    ledger = Slow()
+    faults = [Hold("beside", 1), FailOnRecord("sink", 4)]
+    job = MiniJob(two_ways(ledger), configuration=options(tmp_path), faults=faults)
+    client = await job.start()
+    await until(job, 400)
+    assert asked == [1] and len(ledger.prepared) == 1
+    await client.cancel()
+    assert (await client.get_job_status()).name == "CANCELED"
+    assert asked == [1, 1] and ledger.prepared == {}
