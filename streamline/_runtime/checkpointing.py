@@ -104,7 +104,8 @@ class Checkpointing:
         self._expediting: TimerHandle | None = None
         self._requests: dict[int, asyncio.Future[str]] = {}
         self._numbers = count()
-        self.last_size = 0
+        #: Bytes that the last checkpoint has written, and that one has to read to restore it.
+        self.last_size = self.last_full_size = 0
         #: What restoring has mapped, line by line.
         self.report: Sequence[str] = ()
 
@@ -484,7 +485,7 @@ class Checkpointing:
         if target is None:
             return
         try:
-            checkpoint, size = await self._describe(instruction, target)
+            checkpoint, *sizes = await self._describe(instruction, target)
         except Exception as e:
             _log.warning("checkpoint %d of job %s could not be stored", n, self._job_name, exc_info=e)
             self._follow(self.coordinator.on_store_failed(self._clock.now(), n, _reason(e), e))
@@ -496,7 +497,7 @@ class Checkpointing:
                 self._given_up[n] = folder, files
                 self._background(partial(self._drop, n), f"drop checkpoint {n}")
             return
-        self.last_size = size
+        self.last_size, self.last_full_size = sizes
         if instruction.savepoint is not None:
             self._saved = n
         else:
@@ -508,8 +509,11 @@ class Checkpointing:
                 self._store.note_complete(folder, checkpoint.manifest)
         self._follow(instructions)
 
-    async def _describe(self, instruction: Store, target: tuple[str, Files | None]) -> tuple[Checkpoint, int]:
-        """Write what is not written yet, then the manifest; or keep it all in memory. Gives its size in bytes too."""
+    async def _describe(self, instruction: Store, target: tuple[str, Files | None]) -> tuple[Checkpoint, int, int]:
+        """Write what is not written yet, then the manifest; or keep it all in memory.
+
+        Gives also how many bytes it has written, and its size with what it shares with earlier ones.
+        """
         folder, files = target
         savepoint = instruction.savepoint
         # After a drain everybody has ended, and yet it is meant to be gone on from.
@@ -547,11 +551,14 @@ class Checkpointing:
         if files is None:
             return self._in_memory(manifest, snapshots, {k for k in ended if isinstance(k, SubtaskKey)})
         location = await publish(files, folder, manifest)
-        return Checkpoint(location, manifest), sum(e.size for es in entries.values() for e in es)
+        parts = [entry for of_operator in entries.values() for entry in of_operator]
+        own = sum(entry.size for entry in parts)
+        shared = sum(file.size for entry in parts for file in entry.shared)
+        return Checkpoint(location, manifest), own + sum(entry.uploaded for entry in parts), own + shared
 
     def _in_memory(
         self, manifest: Manifest, snapshots: Mapping[str, list[SubtaskSnapshot]], ended: set[SubtaskKey]
-    ) -> tuple[Checkpoint, int]:
+    ) -> tuple[Checkpoint, int, int]:
         operators = {
             t.uid: RestoredOperator(
                 t.uid,
@@ -563,7 +570,8 @@ class Checkpointing:
             )
             for t in self._program
         }
-        return Checkpoint(_MEMORY, manifest, operators), sum(s.size() for o in operators.values() for s in o.snapshots)
+        size = sum(s.size() for o in operators.values() for s in o.snapshots)
+        return Checkpoint(_MEMORY, manifest, operators), size, size
 
 
 def _reason(error: Exception) -> str:

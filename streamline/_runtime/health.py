@@ -62,6 +62,7 @@ def register_metrics(
     metrics.gauge("numberOfFailedCheckpoints", lambda: statistics.failed)
     metrics.gauge("lastCheckpointDuration", lambda: statistics.last_duration)
     metrics.gauge("lastCheckpointSize", lambda: checkpointing.last_size)
+    metrics.gauge("lastCheckpointFullSize", lambda: checkpointing.last_full_size)
     metrics.gauge("lastCheckpointAge", lambda: _age(checkpointing, clock))
 
 

@@ -40,6 +40,7 @@ class PartEntry(msgspec.Struct):
         size, digest: of the file.
         ended: the subtask had ended; this is what it ended with.
         shared: files it needs besides.
+        uploaded: bytes of those that were written for it; the others were there.
     """
 
     subtask: int
@@ -48,6 +49,7 @@ class PartEntry(msgspec.Struct):
     digest: str
     ended: bool = False
     shared: list[SharedFile] = []
+    uploaded: int = 0
 
 
 class OperatorEntry(msgspec.Struct):

@@ -277,7 +277,10 @@ async def write_part(files: Files, folder: str, uid: str, snapshot: SubtaskSnaps
             for local, shared in uploads.new.items():
                 await in_thread(files.take, f"{_SHARED}/{shared.name}", uploads.folder / local)
             uploads.done()
-        return await in_thread(_write_part, files, folder, name, snapshot)
+        entry = await in_thread(_write_part, files, folder, name, snapshot)
+        if uploads is not None:
+            entry.uploaded = sum(shared.size for shared in uploads.new.values())
+        return entry
     except OSError as e:
         raise CheckpointException(f"{files.location}/{folder}/{name} cannot be written: {e}") from e
     finally:

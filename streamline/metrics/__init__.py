@@ -4,8 +4,9 @@
 
 Built-in metrics have Flink's names where Flink has them: of an operator's subtask numRecordsIn, numRecordsOut and what
 they are PerSecond, currentInputWatermark, currentOutputWatermark, watermarkLag (ms), numLateRecordsDropped,
-numStateEntries, backPressuredTimeMs, and idle-, busy- and backPressuredTimeMsPerSecond; of a job lastCheckpointDuration,
-lastCheckpointSize, numberOfCompletedCheckpoints, numRestarts, loopLagMs.
+numStateEntries, backPressuredTimeMs, and idle-, busy- and backPressuredTimeMsPerSecond; of a job
+lastCheckpointDuration, lastCheckpointSize, lastCheckpointFullSize, numberOfCompletedCheckpoints, numRestarts and
+loopLagMs.
 """
 
 from __future__ import annotations

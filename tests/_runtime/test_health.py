@@ -33,8 +33,8 @@ def job(*faults: Any, **options: Any) -> MiniJob:
     return found
 
 
-def size_of_parts(folder: Path) -> int:
-    return sum(p.stat().st_size for p in folder.rglob("*") if p.is_file() and p.name != "MANIFEST")
+def size_of_parts(folder: Path, names: str = "*") -> int:
+    return sum(p.stat().st_size for p in folder.rglob(names) if p.is_file() and p.name != "MANIFEST")
 
 
 async def health(mini: MiniJob) -> JobHealth:
@@ -107,6 +107,29 @@ async def test_metrics_of_checkpoints_and_state(tmp_path: Path) -> None:
         assert await mini.metric("job", "totalNumberOfCheckpoints") == 1
         assert await mini.metric("job", "numberOfFailedCheckpoints") == 0
         assert await mini.metric("job", "lastCheckpointDuration") >= 0
+
+
+async def test_size_of_an_incremental_checkpoint_is_what_it_has_written(tmp_path: Path) -> None:
+    pytest.importorskip("rocksdict")
+    options: dict[str, Any] = {
+        "execution.checkpointing.interval": "1 s",
+        "execution.checkpointing.dir": str(tmp_path),
+        "execution.checkpointing.incremental": True,
+        "state.backend.type": "rocksdb",
+    }
+    async with job(**options) as mini:
+        while not await mini.metric("job", "numberOfCompletedCheckpoints"):
+            await mini.advance("100 ms")
+        everything = size_of_parts(tmp_path)
+        assert await mini.metric("job", "lastCheckpointSize") == everything
+        assert await mini.metric("job", "lastCheckpointFullSize") == everything
+        files = size_of_parts(tmp_path, "*.sst")
+        assert files > 0
+        while await mini.metric("job", "numberOfCompletedCheckpoints") < 2:
+            await mini.advance("100 ms")
+        # Nothing has come since: the files that are shared were not written again.
+        full = await mini.metric("job", "lastCheckpointFullSize")
+        assert await mini.metric("job", "lastCheckpointSize") == full - files
 
 
 @pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
