@@ -79,10 +79,11 @@ class TimeSlice:
 
     def _begin(self) -> None:
         self._begun = True
-        self.deadline = self.now() + self.seconds * _BEGIN
+        usable = self.seconds * _BEGIN
+        self.deadline = self.now() + usable
         if self._lapses:
-            # Where this is called in time, the loop was free: a task that comes later need not wait.
-            self._alarm = asyncio.get_running_loop().call_later(self.seconds, self._lapse)
+            # Where this is called before anybody waits, the loop was free: a task that comes later need not wait.
+            self._alarm = asyncio.get_running_loop().call_later(usable, self._lapse)
 
     def _lapse(self) -> None:
         if self._rounds is None:
