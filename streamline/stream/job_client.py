@@ -37,6 +37,9 @@ class JobClient:
     async def trigger_savepoint(self, savepoint_directory: str | None = None) -> str:
         """Take a savepoint while the job goes on; gives its location.
 
+        Sinks commit nothing with it, and functions are not told: after a failure the job goes back to its last
+        checkpoint. What it holds is committed with the next one, and by whoever restores it.
+
         Args:
             savepoint_directory: path or URL to put it under; None: the configured place.
 
