@@ -80,6 +80,6 @@ def run(scale: float) -> Iterator[Figure]:
         longest, taken = asyncio.run(pauses(keys, folder))
     yield Figure(f"longest pause of the loop, {keys:,} keys, no checkpoints", bare, "ms")
     yield at_most(f"longest pause of the loop, {keys:,} keys, {taken} checkpoints", longest, "ms", 20)
-    seen = measure("hashmap", keys, 0, interval=2)
+    seen = measure("hashmap", keys, keys // 4, interval=2)
     yield Figure(f"recovery of {keys:,} keys in memory, to the first result", seen.recovery, "ms")
     yield Figure(f"resident memory with {keys:,} keys, peak", seen.memory, "MB")
