@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import sys
 import tempfile
 from collections import Counter
@@ -95,13 +96,29 @@ class Sum(AggregateFunction[Any, Any, Any]):
         return (a[0] + b[0], a[1] + b[1])
 
 
+class Collections:
+    """Full runs of the garbage collector, and how long each holds everything (ms)."""
+
+    def __init__(self) -> None:
+        self.pauses: list[float] = []
+        self._started = 0.0
+
+    def __call__(self, phase: str, info: Mapping[str, int]) -> None:
+        if info["generation"] == 2:
+            if phase == "start":
+                self._started = perf_counter()
+            else:
+                self.pauses.append((perf_counter() - self._started) * 1000)
+
+
 def resident_megabytes() -> float:
     """What the process holds in memory now."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * 4096 / 1e6
 
 
-async def soak(minutes: float, storage: str) -> int:
+async def soak(minutes: float, storage: str, freeze: bool = False) -> int:
+    collections = Collections()
     env = StreamExecutionEnvironment.get_execution_environment()
     env.enable_checkpointing(1000, storage=f"file:{storage}")
     source, sessions, wrong = Churn(), 0, 0
@@ -120,6 +137,10 @@ async def soak(minutes: float, storage: str) -> int:
         .add_sink(take)
     )
     job = await env.execute_async("soak")
+    if freeze:
+        gc.collect()
+        gc.freeze()
+    gc.callbacks.append(collections)
     started = perf_counter()
     memory: list[tuple[float, float]] = []
     lags: Counter[float] = Counter()  # by tenths of a millisecond: a list would grow, and be taken for a leak
@@ -133,6 +154,7 @@ async def soak(minutes: float, storage: str) -> int:
         lags[round((perf_counter() - before - PROBE) * 1000, 1)] += 1
     seconds = perf_counter() - started
     values = (await job.metrics()).get("job", {})
+    gc.callbacks.remove(collections)
     source.stopped = True
     await job.cancel()
 
@@ -153,15 +175,20 @@ async def soak(minutes: float, storage: str) -> int:
     print(
         f"loop lag         p50 {quantile(seen, 0.5):.2f} ms, p99 {quantile(seen, 0.99):.2f} ms, worst {seen[-1]:.1f} ms"
     )
+    pauses, frozen = collections.pauses, ", what was there at the start is frozen" if freeze else ""
+    print(f"collector        {len(pauses)} full collections, the longest {max(pauses, default=0.0):.1f} ms{frozen}")
     return 1 if wrong else 0
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument(
+        "--freeze", action="store_true", help="gc.freeze() once it runs, as a service does that counts milliseconds"
+    )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as storage:
-        return asyncio.run(soak(options.minutes, storage))
+        return asyncio.run(soak(options.minutes, storage, options.freeze))
 
 
 if __name__ == "__main__":

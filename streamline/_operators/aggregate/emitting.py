@@ -191,11 +191,14 @@ class EmittingWindows(Operator):
             await changes.send(out)
         while self._expiring and self._expiring[0][0] - 1 <= watermark:
             end = heapq.heappop(self._expiring)[1]
-            for n, key in enumerate(list(self._windows.data.pop(end, None) or ())):
+            window, sent = self._windows.data.pop(end, None) or {}, self._sent.data.pop(end, None) or {}
+            for n, key in enumerate(list(window)):
+                # One by one, so that no large table has to be freed in one go.
+                del window[key]
+                sent.pop(key, None)
                 self._waiting.discard((end, key))
                 if n % PAUSE_EVERY == 0:
                     await out.pause()
-            self._sent.data.pop(end, None)
         return watermark
 
     async def on_barrier(self, barrier: Barrier, out: Output) -> None:
