@@ -76,6 +76,7 @@ class Attempt:
         self.attempt = number
         self.clock = job.clock
         self.time_slice = TimeSlice(job.options.time_slice)
+        self.said: set[str] = set()
         self.job_parameters = job.options.job_parameters
         self.sources: list[SourceTask] = []
         self.operators: list[OperatorTask] = []

@@ -6,47 +6,63 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Final, final
 
-from streamline._core.elements import Batch
+from streamline._core.elements import MIN_TIMESTAMP, Batch
 from streamline._core.time import Clock
 from streamline._runtime.metrics import Counter
 
-__all__ = ("EventTimeWatch", "LateWatch", "held_back")
+__all__ = ("EventTimeWatch", "LateWatch", "held_back", "other_unit")
 
 _log = logging.getLogger("streamline.watermarks")
+
+_YEAR: Final = 366 * 86_400_000
 
 
 @final
 class EventTimeWatch:
-    """Warns once where event time has not begun after many records and some seconds.
+    """Warns once where event time has not begun after many records and some seconds, or has begun in another unit.
 
     Args:
         clock: the job's.
         where: who is watched.
-        begun: whether there has been a watermark.
+        reached: the watermark, epoch ms.
         reason: who or what holds it back, None where it cannot be said.
+        said: what all that watch in a job have said that one of them says for all.
     """
 
-    __slots__ = ("_begun", "_clock", "_due", "_reason", "_where", "over")
+    __slots__ = ("_clock", "_due", "_reached", "_reason", "_said", "_where", "over")
 
     #: So many records, and milliseconds since the first of them.
     RECORDS: Final = 1000
     MILLIS: Final = 10_000
 
-    def __init__(self, clock: Clock, where: str, begun: Callable[[], bool], reason: Callable[[], str | None]) -> None:
+    def __init__(
+        self, clock: Clock, where: str, reached: Callable[[], int], reason: Callable[[], str | None], said: set[str]
+    ) -> None:
         self._clock = clock
         self._where = where
-        self._begun = begun
+        self._reached = reached
         self._reason = reason
+        self._said = said
         self._due: int | None = None
         #: Nothing is left to be watched.
         self.over = False
 
     def saw(self, records: int) -> None:
         """So many records have come in all."""
-        if self._begun():
+        now, reached = self._clock.now(), self._reached()
+        if reached != MIN_TIMESTAMP:
             self.over = True
+            unit = other_unit(reached, now)
+            if unit is not None and "unit" not in self._said:
+                self._said.add("unit")
+                _log.warning(
+                    "%s: event time begins at %d: the timestamps look like %s, and are taken for milliseconds since "
+                    "1970 (in SQL, TO_TIMESTAMP_LTZ(ts, 0) takes seconds)",
+                    self._where,
+                    reached,
+                    unit,
+                )
             return
-        now = self._clock.now()
         if self._due is None:
             self._due = now + self.MILLIS
         if records < self.RECORDS or now < self._due:
@@ -56,6 +72,16 @@ class EventTimeWatch:
         if reason is not None:
             self.over = True
             _log.warning("%s: no watermark after %d records: %s", self._where, records, reason)
+
+
+def other_unit(timestamp: int, now: int) -> str | None:
+    """The unit in which a timestamp would be of these years; None: milliseconds, or it is of any other time."""
+    if now - 10 * _YEAR <= timestamp <= now + _YEAR:
+        return None
+    for name, millis in (("seconds", timestamp * 1000), ("microseconds", timestamp // 1000)):
+        if now - 10 * _YEAR <= millis <= now + _YEAR:
+            return name
+    return "nanoseconds" if now - 10 * _YEAR <= timestamp // 1_000_000 <= now + _YEAR else None
 
 
 def held_back(by: Sequence[str], what: str) -> str | None:

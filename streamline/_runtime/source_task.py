@@ -15,7 +15,6 @@ from streamline._channel.output import ChannelOutput
 from streamline._channel.watermarks import WatermarkMerger
 from streamline._core.elements import (
     MAX_TIMESTAMP,
-    MIN_TIMESTAMP,
     Barrier,
     Batch,
     EndOfInput,
@@ -122,8 +121,8 @@ class SourceTask:
         self._positions: dict[int, Mapping[str, Any]] = {}
         self._completed: deque[int] = deque()
         self._released = False
-        begun = lambda: self._merger.merged != MIN_TIMESTAMP  # noqa: E731
-        self._watch = EventTimeWatch(self.clock, f"source {name!r}", begun, self._reason)
+        where = f"source {name!r}"
+        self._watch = EventTimeWatch(self.clock, where, lambda: self._merger.merged, self._reason, host.said)
         self._waiting = Waiting()
         register_task_metrics(metrics, self.clock, output, self._waiting)
         if strategy is not None and strategy.max_ahead is not None:

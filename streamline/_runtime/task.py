@@ -16,7 +16,6 @@ from streamline import abc
 from streamline._channel.gate import Gate, Tick
 from streamline._channel.output import ChannelOutput
 from streamline._core.elements import (
-    MIN_TIMESTAMP,
     Barrier,
     Batch,
     Element,
@@ -53,6 +52,8 @@ class TaskHost(Protocol):
     attempt: int
     clock: Clock
     time_slice: TimeSlice
+    #: Warnings that one task has given for all.
+    said: set[str]
     job_parameters: Mapping[str, str]
     #: Whether checkpoints are taken, and whether they may hold only what is new.
     checkpointing: bool
@@ -262,8 +263,9 @@ class OperatorTask:
         event_time = EventTimeWatch(
             self.clock,
             f"operator {name!r}",
-            lambda: gate.watermark != MIN_TIMESTAMP,
+            lambda: gate.watermark,
             lambda: held_back(gate.held_back_by, "input"),
+            self.host.said,
         )
         maintain = self._maintain
         while True:

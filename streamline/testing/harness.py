@@ -55,6 +55,7 @@ class _Host:
     def __init__(self, clock: Clock, job_parameters: Mapping[str, str]) -> None:
         self.clock = clock
         self.time_slice = TimeSlice()
+        self.said: set[str] = set()
         self.job_parameters = job_parameters
         self.captures: dict[int, Capture | None] = {}
         self.group: anyio.abc.TaskGroup | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from streamline import OutputTag, RowKind, StreamExecutionEnvironment, ValidationException, WatermarkStrategy
 from streamline._core.elements import Batch, Watermark
 from streamline._operators.join.keyed_interval import KeyedIntervalJoin
+from streamline._runtime.event_time_watch import other_unit
 from streamline.functions import ProcessWindowFunction
 from streamline.testing import Delay, MiniJob, OperatorHarness, Quiet, ScriptedSource, VirtualClock, changelog
 from streamline.windows import SlidingEventTimeWindows, TumblingEventTimeWindows
@@ -128,6 +130,36 @@ async def test_c30_a_timestamp_that_is_none_is_an_error_with_the_record(timestam
         job.clock.autojump = True
         with pytest.raises(ValidationException, match=r"timestamp assigner: .*record: \('a', "):
             await job.wait()
+
+
+@pytest.mark.parametrize("where", ["source", "stream"])
+@pytest.mark.parametrize(
+    ("factor", "unit"),
+    [(1, "seconds"), (1000, None), (1_000_000, "microseconds"), (1_000_000_000, "nanoseconds")],
+)
+async def test_c30_timestamps_in_another_unit_are_told_of(
+    factor: int, unit: str | None, where: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """C30: 1721054790 is 1970 in milliseconds, and seconds of these days: the log says it once."""
+    times = [(1_721_054_790 + s) * factor for s in range(3)]
+    source = ScriptedSource([step for t in times for step in (("a", t), Delay(SECOND))])
+
+    def build(env: StreamExecutionEnvironment) -> Any:
+        if where == "source":
+            return env.from_source(source, by_time(), "events").map(lambda v: v).map(lambda v: v)
+        return env.from_source(source).assign_timestamps_and_watermarks(by_time()).map(lambda v: v).map(lambda v: v)
+
+    async with MiniJob(build, clock=VirtualClock("2024-07-15T14:46:30Z")) as job:
+        await job.wait()
+    said = [m for m in caplog.messages if "look like" in m]
+    assert [unit in m for m in said] == ([True] if unit else [])
+
+
+@pytest.mark.parametrize("year", [1900, 1969, 1971, 2000, 2013, 2024, 2025, 2100, 9999])
+def test_c30_times_of_long_ago_or_to_come_are_no_other_unit(year: int) -> None:
+    """C30: what was recorded in any year may be replayed today."""
+    now = round(dt.datetime(2024, 7, 15, tzinfo=dt.UTC).timestamp() * 1000)
+    assert other_unit(round(dt.datetime(year, 1, 1, tzinfo=dt.UTC).timestamp() * 1000), now) is None
 
 
 async def test_c32_a_late_record_never_opens_a_closed_window_again() -> None:
