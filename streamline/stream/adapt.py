@@ -23,6 +23,7 @@ __all__ = (
     "projected",
     "result_type",
     "selector_of",
+    "text_of",
 )
 
 
@@ -41,6 +42,17 @@ def checked(function: Any, method: str, what: str) -> Any:
     if callable(function) or callable(getattr(function, method, None)):
         return function
     raise ValidationException(f"{what} needs a callable or an object with a method {method}, not {function!r}")
+
+
+def text_of(text: Any, what: str) -> str:
+    """A name that is one.
+
+    Raises:
+        ValidationException: it is no text, or empty.
+    """
+    if isinstance(text, str) and text.strip():
+        return text
+    raise ValidationException(f"the {what} has to be a text that is not empty, not {text!r}")
 
 
 def selector_of(selector: Any, what: str = "key_by") -> Callable[[Any], Any]:

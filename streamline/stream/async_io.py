@@ -167,12 +167,14 @@ def _wait(
     ordered: bool,
     retry: AsyncRetryStrategy | None,
 ) -> DataStream[Any]:
+    if not isinstance(stream, DataStream):
+        raise ValidationException(f"async I/O needs a stream, not {stream!r}")
     checked(function, "async_invoke", "async I/O")
     millis = to_millis(timeout, "timeout")
     if millis < 0:
         raise ValidationException(f"the timeout cannot be negative: {timeout!r}")
-    if capacity <= 0:
-        raise ValidationException(f"the capacity has to be positive, not {capacity}")
+    if type(capacity) is not int or capacity <= 0:
+        raise ValidationException(f"the capacity has to be positive (an int), not {capacity!r}")
     if retry is not None:
         for method in ("can_retry", "get_backoff_time_millis", "get_retry_predicate"):
             checked(getattr(retry, method, None), method, "a retry strategy")

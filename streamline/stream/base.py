@@ -10,7 +10,7 @@ from streamline._channel.partition import Forward, PartitionSpec
 from streamline._graph.stream_graph import Edge, Node
 from streamline.abc import Operator
 from streamline.errors import ValidationException
-from streamline.stream.adapt import event_time_of
+from streamline.stream.adapt import event_time_of, text_of
 
 if TYPE_CHECKING:
     from streamline.stream.config import ExecutionConfig
@@ -60,15 +60,20 @@ class StreamNode:
         return self.node.name
 
     def name(self: S, name: str) -> S:
-        """Name the operator: shown in errors, logs, metrics and explain."""
-        return self._set(name=name)
+        """Name the operator: shown in errors, logs, metrics and explain.
+
+        Raises:
+            ValidationException: it is no text.
+        """
+        return self._set(name=text_of(name, "name"))
 
     def uid(self: S, uid: str) -> S:
         """Name the operator for its state: a restored job finds it again by this name.
 
         Raises:
-            ValidationException: another operator of the environment has it.
+            ValidationException: another operator of the environment has it, or it is no text.
         """
+        text_of(uid, "uid")
         for node in self._env.graph.nodes.values():
             if node.uid == uid and node.id != self._node_id():
                 raise ValidationException(f"two operators have the uid {uid!r}: {node.name!r} and {self.get_name()!r}")

@@ -92,7 +92,13 @@ class ExecutionConfig:
         return int(self._configuration.value("pipeline.max-parallelism"))
 
     def set_global_job_parameters(self, global_job_parameters_dict: Mapping[str, Any]) -> ExecutionConfig:
-        """Parameters that functions read by `runtime_context.get_job_parameter`."""
+        """Parameters that functions read by `runtime_context.get_job_parameter`.
+
+        Raises:
+            ValidationException: it is no mapping.
+        """
+        if not isinstance(global_job_parameters_dict, Mapping):
+            raise ValidationException(f"job parameters are a mapping, not {global_job_parameters_dict!r}")
         self._configuration.set("pipeline.global-job-parameters", dict(global_job_parameters_dict))
         return self
 

@@ -424,9 +424,14 @@ class DataStream(Stream, StreamNode, Generic[T]):
 
         Args:
             job_execution_name: the job's name.
-            limit: end after so many records.
+            limit: end after so many records; at least 1.
             restore: as in `execute`.
+
+        Raises:
+            ValidationException: the limit is not positive.
         """
+        if limit is not None and (type(limit) is not int or limit < 1):
+            raise ValidationException(f"the limit has to be an int of at least 1, or None for all, not {limit!r}")
         handover, exactly_once = Handover(), self._env.exactly_once
         launch = self._env.collecting(
             self._edges(), lambda: Collect(handover, exactly_once), job_execution_name, restore

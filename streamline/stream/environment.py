@@ -6,7 +6,7 @@ import asyncio
 import os
 import warnings
 import weakref
-from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, TypeVar, overload
 
@@ -21,6 +21,7 @@ from streamline._runtime.execute import Job, JobExecutionResult, launch
 from streamline.abc import Operator, Source
 from streamline.connectors.memory import CollectionSource, FunctionSource, IterableSource
 from streamline.errors import StreamlineError, ValidationException
+from streamline.stream.adapt import text_of
 from streamline.stream.base import Origin
 from streamline.stream.batch import as_batch, is_batch
 from streamline.stream.builders import Builders
@@ -41,16 +42,19 @@ class StreamExecutionEnvironment:
     Nothing runs before one of the `execute` methods. `execute` runs all that was built since the last time.
     """
 
-    def __init__(self, configuration: Configuration | None = None, *, clock: Clock | None = None) -> None:
+    def __init__(
+        self, configuration: Configuration | Mapping[str, Any] | None = None, *, clock: Clock | None = None
+    ) -> None:
         """
         Args:
-            configuration: options to begin with; it is copied.
+            configuration: options to begin with, as a Configuration or a mapping of keys and values; it is copied.
             clock: where processing time comes from; the system's by default.
         """
         self.graph = StreamGraph()
         #: Makes keyed, windowed, connected streams: for streams.
         self.builders = Builders()
-        self.configuration = configuration.copy() if configuration is not None else Configuration()
+        given = configuration if isinstance(configuration, Configuration) else Configuration(configuration)
+        self.configuration = given.copy()
         self._clock = clock
         self._executed: set[int] = set()
         #: Conversions of tables that have not run yet: what they were, by node.
@@ -62,7 +66,7 @@ class StreamExecutionEnvironment:
 
     @staticmethod
     def get_execution_environment(
-        configuration: Configuration | None = None, *, clock: Clock | None = None
+        configuration: Configuration | Mapping[str, Any] | None = None, *, clock: Clock | None = None
     ) -> StreamExecutionEnvironment:
         """A new environment.
 
@@ -126,7 +130,7 @@ class StreamExecutionEnvironment:
         self,
         interval: Duration,
         mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE,
-        storage: str | None = None,
+        storage: str | os.PathLike[str] | None = None,
     ) -> StreamExecutionEnvironment:
         """Take a checkpoint each interval.
 
@@ -142,7 +146,8 @@ class StreamExecutionEnvironment:
         config.set_checkpoint_interval(millis)
         config.set_checkpointing_mode(mode)
         if storage is not None:
-            config.set_checkpoint_storage(storage)
+            place = os.fspath(storage) if isinstance(storage, os.PathLike) else storage
+            config.set_checkpoint_storage(text_of(place, "checkpoint storage"))
         return self
 
     def register_cached_file(self, file_path: str, name: str, executable: bool = False) -> None:
@@ -287,7 +292,15 @@ class StreamExecutionEnvironment:
         return self.from_source(source_func, None, source_name, type_info)
 
     def from_sequence(self, start: int, end: int) -> DataStream[int]:
-        """The whole numbers from `start` to `end`, both included."""
+        """The whole numbers from `start` to `end`, both included.
+
+        Raises:
+            ValidationException: they are no ints, or the start is above the end.
+        """
+        if type(start) is not int or type(end) is not int:
+            raise ValidationException(f"a sequence goes from an int to an int, not from {start!r} to {end!r}")
+        if start > end:
+            raise ValidationException(f"Start of sequence must not be greater than the end: {start} and {end}")
         return self._add_source(CollectionSource(range(start, end + 1), int), None, "sequence", int)
 
     def generate_sequence(self, start: int, end: int) -> DataStream[int]:
@@ -402,6 +415,8 @@ class StreamExecutionEnvironment:
         whole: StreamGraph | None = None,
     ) -> Job:
         graph = (whole or self.graph).above(roots)
+        if job_name is not None:
+            text_of(job_name, "job's name")
         place = _restore_point(restore)
         batch = is_batch(self.configuration.value("execution.runtime-mode"), graph)
         options = execution_options(self.configuration, self.clock, job_name, graph, place, batch)

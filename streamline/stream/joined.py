@@ -28,6 +28,8 @@ class _Together(Generic[T1, T2]):
     _what = ""
 
     def __init__(self, stream1: DataStream[T1], stream2: DataStream[T2]) -> None:
+        if not isinstance(stream2, DataStream):
+            raise ValidationException(f"{self._what} needs another stream, not {stream2!r}")
         if stream1.get_execution_environment() is not stream2.get_execution_environment():
             raise ValidationException(f"{self._what}: the streams belong to different environments")
         self._streams = (stream1, stream2)

@@ -38,6 +38,7 @@ def execution_options(
     """
     value = configuration.value
     max_parallelism = value("pipeline.max-parallelism")
+    _check_parallelism(graph, value("parallelism.default"), max_parallelism)
     return ExecutionOptions(
         job_name=job_name or value("pipeline.name") or "streamline job",
         parallelism=value("parallelism.default"),
@@ -52,6 +53,21 @@ def execution_options(
         backend=value("table.exec.state.backend") or value("state.backend.type"),
         local_folder=value("state.backend.rocksdb.localdir"),
     )
+
+
+def _check_parallelism(graph: StreamGraph, parallelism: int, max_parallelism: int) -> None:
+    """Whether each operator has a subtask, and a key group for each of them."""
+    if parallelism < 1:
+        raise ValidationException(f"parallelism.default has to be positive, not {parallelism}")
+    if max_parallelism != -1 and not 1 <= max_parallelism <= 32768:
+        raise ValidationException(f"pipeline.max-parallelism has to be in 1..32768, not {max_parallelism}")
+    for node in graph.nodes.values():
+        width = node.parallelism_in(parallelism)
+        groups = node.max_parallelism_in(parallelism, max_parallelism if max_parallelism > 0 else None)
+        if width > groups:
+            raise ValidationException(
+                f"the parallelism of {node.name!r} is {width}, above its max parallelism of {groups}"
+            )
 
 
 def _interval(configuration: Configuration) -> int | None:

@@ -352,8 +352,8 @@ class AllWindowedStream(_Windowed[T]):
 
 def count_windowed(windows: Win, size: int, slide: int) -> Win:
     """Windows of `size` records, or of the last `size` each `slide` records, made of global windows."""
-    if size <= 0 or slide < 0:
-        raise ValidationException(f"count windows need a positive size and slide, not {size} and {slide}")
+    if type(size) is not int or type(slide) is not int or size <= 0 or slide < 0:
+        raise ValidationException(f"count windows need a positive size and slide, not {size!r} and {slide!r}")
     if slide == 0:
         return windows.trigger(PurgingTrigger.of(CountTrigger.of(size)))
     return windows.trigger(CountTrigger.of(slide)).evictor(CountEvictor.of(size))

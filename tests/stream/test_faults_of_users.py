@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from streamline import (
+    AsyncDataStream,
     CheckpointException,
     DataStream,
     Row,
@@ -224,3 +225,78 @@ async def test_a_path_without_a_checkpoint_says_what_to_give(
     await program(True).execute("job", restore=savepoint)
     await program(True).execute("job", restore=f"file:{savepoint}")
     assert out == [1]
+
+
+# -- numbers and names -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("limit", [0, -1, 1.5, "3", True])
+def test_a_limit_that_is_none_is_refused(limit: Any) -> None:
+    with pytest.raises(ValidationException, match="the limit has to be an int of at least 1"):
+        environment().from_elements(1).execute_and_collect(limit=limit)
+
+
+@pytest.mark.parametrize(("start", "end"), [(5, 3), ("a", 3), (1.5, 3), (1, None)])
+def test_a_sequence_goes_up_in_whole_numbers(start: Any, end: Any) -> None:
+    with pytest.raises(ValidationException, match=r"sequence"):
+        environment().from_sequence(start, end)
+
+
+@pytest.mark.parametrize("size", [0, 2.5, "2", True])
+def test_count_windows_have_a_whole_size(size: Any) -> None:
+    stream = environment().from_elements(1)
+    with pytest.raises(ValidationException, match="positive size and slide"):
+        stream.key_by(lambda v: v).count_window(size)
+    with pytest.raises(ValidationException, match="positive size and slide"):
+        stream.count_window_all(2, size) if size != 0 else stream.count_window_all(size)
+
+
+@pytest.mark.parametrize("bad", [5, "", " ", None])
+async def test_names_are_texts(bad: Any) -> None:
+    env = environment()
+    stream = env.from_elements(1).map(lambda v: v)
+    with pytest.raises(ValidationException, match="the name has to be a text that is not empty"):
+        stream.name(bad)
+    with pytest.raises(ValidationException, match="the uid has to be a text that is not empty"):
+        stream.uid(bad)
+    if bad is not None:
+        with pytest.raises(ValidationException, match="the job's name has to be a text"):
+            await env.execute(bad)
+        with pytest.raises(ValidationException, match="the checkpoint storage has to be a text"):
+            env.enable_checkpointing(5, storage=bad)
+
+
+async def test_a_parallelism_above_the_max_parallelism_is_refused() -> None:
+    env = environment()
+    env.from_elements(1).map(lambda v: v).name("wide").set_max_parallelism(2).set_parallelism(4)
+    with pytest.raises(ValidationException, match="the parallelism of 'wide' is 4, above its max parallelism of 2"):
+        await env.execute()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"parallelism.default": 0}, r"parallelism\.default has to be positive, not 0"),
+        ({"parallelism.default": -3}, r"parallelism\.default has to be positive, not -3"),
+        ({"pipeline.max-parallelism": 0}, r"1\.\.32768, not 0"),
+        ({"pipeline.max-parallelism": 99999}, r"1\.\.32768, not 99999"),
+    ],
+)
+async def test_a_parallelism_by_key_is_one_too(options: dict[str, Any], message: str) -> None:
+    env = StreamExecutionEnvironment(options)
+    env.from_elements(1).map(lambda v: v)
+    with pytest.raises(ValidationException, match=message):
+        await env.execute()
+
+
+def test_what_is_no_stream_is_refused() -> None:
+    stream = environment().from_elements(1)
+    for method in ("join", "co_group", "connect"):
+        with pytest.raises(ValidationException, match=f"{method} needs another stream, not 5"):
+            getattr(stream, method)(5)
+    with pytest.raises(ValidationException, match="async I/O needs a stream"):
+        AsyncDataStream.unordered_wait([1], later, "1 s")  # type: ignore[arg-type]
+    with pytest.raises(ValidationException, match="the capacity has to be positive"):
+        AsyncDataStream.unordered_wait(stream, later, "1 s", capacity="5")  # type: ignore[arg-type]
+    with pytest.raises(ValidationException, match="job parameters are a mapping"):
+        environment().get_config().set_global_job_parameters(5)  # type: ignore[arg-type]
