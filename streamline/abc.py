@@ -336,6 +336,11 @@ class Operator:
     async def close(self) -> None:
         """Called once, also after a failure or cancellation: release what `open` took."""
 
+    @property
+    def prepared(self) -> bool:
+        """Whether something is prepared for a checkpoint and not committed: there is something to `settle`."""
+        return False
+
     async def settle(self, commit: int, keep: int) -> None:
         """Called after `close`, where the job has ended or begins anew, to end what was prepared for checkpoints.
 

@@ -261,6 +261,10 @@ class WriterSink(Operator):
             self._opened = False
             await self._writer.close()
 
+    @property
+    def prepared(self) -> bool:
+        return bool(self._pending)
+
     async def settle(self, commit: int, keep: int) -> None:
         decided = [c for n in sorted(self._pending) if n <= commit for c in self._pending[n]]
         orphaned = [c for n in sorted(self._pending) if n > max(commit, keep) for c in self._pending[n]]

@@ -163,6 +163,11 @@ class Attempt:
         """Whether all operators were opened, so that what an earlier attempt had prepared is ended."""
         return all(task.opened for task in self.operators)
 
+    @property
+    def prepared(self) -> bool:
+        """Whether an operator has something to settle."""
+        return any(task.operator.prepared for task in self.operators)
+
     async def settle(self, undecided: Undecided) -> None:
         """End what operators have prepared and not committed; what goes wrong there is only logged."""
 

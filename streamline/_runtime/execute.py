@@ -113,6 +113,7 @@ class Job:
                 except Exception as error:
                     if self.attempt.opened:
                         self._unsettled = [self.attempt]
+                    self._unsettled = [a for a in self._unsettled if a.prepared]
                     if self.status is JobStatus.CANCELLING:
                         raise asyncio.CancelledError from error
                     await self.checkpointing.end(f"the job failed: {type(error).__name__}: {error}")

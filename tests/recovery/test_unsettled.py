@@ -14,7 +14,7 @@ from streamline._core.elements import Barrier
 from streamline._state.files import LocalFiles
 from streamline.abc import Operator, Output
 from streamline.connectors.files import FileSink
-from streamline.testing import FailInCommit, FailOnRecord, InjectedFault, MiniJob, ScriptedSource, no_leaks
+from streamline.testing import FailInCommit, FailInOpen, FailOnRecord, InjectedFault, MiniJob, ScriptedSource, no_leaks
 from tests.recovery.ledger import Ledger
 from tests.recovery.test_recovery import counting, expected, options, script, settled, whole
 
@@ -272,3 +272,19 @@ async def test_cancelled_while_it_settles_it_begins_again(tmp_path: Path) -> Non
     await client.cancel()
     assert (await client.get_job_status()).name == "CANCELED"
     assert asked == [1, 1] and ledger.prepared == {}
+
+
+async def test_attempts_that_cannot_begin_leave_nothing_but_what_was_prepared(tmp_path: Path) -> None:
+    """A sink that cannot be opened for long, after one attempt has prepared something that was complete."""
+    ledger = Ledger()
+    faults = [FailInCommit("sink", 2), FailInOpen("sink", times=40)]
+    more = {"restart-strategy.fixed-delay.attempts": 20, **NEVER_KEPT}
+    faults[1].struck = 40  # not yet
+    job = MiniJob(two_ways(ledger), configuration=options(tmp_path, **more), faults=faults)
+    client = await job.start()
+    faults[1].struck = 0
+    with pytest.raises(InjectedFault):
+        await job.wait()
+    assert faults[1].struck == 20
+    assert ledger.committed == [("k0", 0), ("k1", 1), ("k2", 2), ("k0", 3), ("k1", 4)] and ledger.prepared == {}
+    assert len(client._job._unsettled) == 0
