@@ -224,6 +224,15 @@ async def test_a_timer_that_sets_itself_again_is_an_error_at_any_watermark() -> 
             await harness.send(*changelog("a 1 @ 1 | ~ 10"))
 
 
+async def test_a_processing_timer_that_sets_itself_again_while_time_stands_is_an_error() -> None:
+    def now(_: Any, timers: Any) -> None:
+        timers.register_processing_time_timer(timers.current_processing_time())
+
+    with pytest.raises(StreamlineError, match="sets itself again for that time"):
+        async with OperatorHarness(KeyedProcess(AtEnd(now, now), key), key=key) as harness:
+            await harness.process_element(("a", 1))
+
+
 async def test_a_continuous_trigger_of_a_window_without_an_end_fires_once_more_at_the_end() -> None:
     windows = GeneralWindows(
         key, GlobalWindows.create(), ContinuousEventTimeTrigger.of(4), None, 0,
