@@ -5,6 +5,7 @@ Expected values are arithmetic; `harness.run` takes records as `key value @ even
 
 from __future__ import annotations
 
+import gc
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from itertools import pairwise
@@ -547,6 +548,15 @@ async def test_both_forms_of_a_session_agree(
                 assert dict(harness.task.state.store.table("sessions", SessionWindows.state["sessions"]).data) == {}
                 assert windows._heap == []
     assert got[0] == got[1]
+
+
+async def test_the_garbage_collector_need_not_know_the_session_of_a_key() -> None:
+    """Else keys that come and go make it look at the whole heap again and again."""
+    async with OperatorHarness(fast_sessions(5), key=key) as harness:
+        await feed(harness, "a 1 @ 0 | b 2 @ 1 | a 3 @ 4 | b 1 @ 20")
+        data = harness.task.state.store.table("sessions", SessionWindows.state["sessions"]).data
+        assert not gc.is_tracked(data["a"])
+        assert [gc.is_tracked(s) for s in data["b"]] == [False, False]
 
 
 async def test_fast_sessions_fire_in_order_of_their_ends_with_their_last_timestamp() -> None:

@@ -3,9 +3,8 @@
 State is the open sessions of every key, in order of time. When they end is kept in a heap beside the state; a session
 that has grown is looked at again when the end it had at first is due. So a record costs no timer.
 
-A session is a tuple, and where a key has only one, that is all there is of the key. Tuples of plain values are
-nothing to the garbage collector once it has seen them, so keys that come and go by the thousand do not make it look at
-the whole heap again and again.
+Where a key has only one session, that is all there is of the key, and the garbage collector does not look at sessions:
+keys that come and go by the thousand do not make it go over the whole heap again and again.
 """
 
 from __future__ import annotations
@@ -13,7 +12,9 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, TypeAlias, final
+from typing import Any, TypeAlias, final
+
+import msgspec
 
 from streamline._core.copying import copy_value
 from streamline._core.failure import note_position, note_value
@@ -38,15 +39,36 @@ from streamline.abc import (
 
 __all__ = ("SessionWindows",)
 
-#: Fields of a session: where it begins and ends (ms), its accumulator, and the end that is in the heap.
-_START: Final = 0
-_END: Final = 1
-_ACCUMULATOR: Final = 2
-_DUE: Final = 3
 
-Session: TypeAlias = tuple[int, int, Any, int]
+class Session(msgspec.Struct, gc=False):
+    """One session of a key. Nobody else holds it, so no cycle of references goes through it: the garbage collector need
+    not know it.
+
+    Attributes:
+        start, end: where it begins and ends, ms.
+        accumulator: what its records have come to.
+        due: the end that is in the heap.
+    """
+
+    start: int
+    end: int
+    accumulator: Any
+    due: int
+
+
 #: What a key has: one session, or several in order of time.
 Sessions: TypeAlias = Session | list[Session]
+
+
+def _copy(sessions: Sessions) -> Sessions:
+    """An independent copy of what a key has."""
+    if type(sessions) is list:
+        return [_copy_one(s) for s in sessions]
+    return _copy_one(sessions)  # type: ignore[arg-type]
+
+
+def _copy_one(session: Session) -> Session:
+    return Session(session.start, session.end, copy_value(session.accumulator), session.due)
 
 
 @final
@@ -59,7 +81,7 @@ class SessionWindows(Operator):
     """
 
     name = "window"
-    state = {"sessions": StateSpec(copy=copy_value)}
+    state = {"sessions": StateSpec(copy=_copy)}
 
     def __init__(
         self,
@@ -92,7 +114,7 @@ class SessionWindows(Operator):
                 await ctx.pause()
             sessions = data[key]
             for session in sessions if type(sessions) is list else (sessions,):
-                heapq.heappush(self._heap, (session[_DUE], next(self._sequence), key))
+                heapq.heappush(self._heap, (session.due, next(self._sequence), key))
         self._dropped = ctx.metrics.counter("numLateRecordsDropped")
         await self._incremental.life.open(ctx, True)
         if self._call is not None:
@@ -130,16 +152,14 @@ class SessionWindows(Operator):
             sessions = data.get(key)
             if sessions is not None:
                 several = type(sessions) is list
-                start, last, accumulator, due = sessions[-1] if several else sessions
-                if start <= time <= last:
-                    session = (start, end if end > last else last, add(value, accumulator), due)
-                    if several:
-                        sessions[-1] = session
-                        data[key] = sessions
-                    else:
-                        data[key] = session
+                session = sessions[-1] if several else sessions
+                if session.start <= time <= session.end:
+                    session.accumulator = add(value, session.accumulator)
+                    if end > session.end:
+                        session.end = end
+                    data[key] = sessions
                     continue
-                if time < start:
+                if time < session.start:
                     parts = sessions if several else [sessions]
                     if self._insert(key, parts, time, end, value, watermark):
                         data[key] = parts if len(parts) > 1 else parts[0]
@@ -149,7 +169,7 @@ class SessionWindows(Operator):
             if end - 1 <= watermark:
                 late.append(i)
                 continue
-            session = (time, end, value if create is None else add(value, create()), end)
+            session = Session(time, end, value if create is None else add(value, create()), end)
             if sessions is None:
                 data[key] = session
             elif several:
@@ -163,21 +183,25 @@ class SessionWindows(Operator):
     def _insert(self, key: Any, sessions: list[Session], time: int, end: int, value: Any, watermark: int) -> bool:
         """A record before the last session: it may begin one, or join several; False where it is late."""
         create, add, merge = self._incremental.create, self._incremental.add, self._incremental.merge
-        first = next(i for i, s in enumerate(sessions) if s[_END] >= time)
+        first = next(i for i, s in enumerate(sessions) if s.end >= time)
         stop = first
-        while stop < len(sessions) and sessions[stop][_START] <= end:
+        while stop < len(sessions) and sessions[stop].start <= end:
             stop += 1
         if first == stop:
             if end - 1 <= watermark:
                 return False
-            sessions.insert(first, (time, end, value if create is None else add(value, create()), end))
+            sessions.insert(first, Session(time, end, value if create is None else add(value, create()), end))
             heapq.heappush(self._heap, (end, next(self._sequence), key))
             return True
-        start, last, accumulator, due = sessions[first]
+        merged = sessions[first]
+        accumulator = merged.accumulator
         for other in sessions[first + 1 : stop]:
-            accumulator = merge(accumulator, other[_ACCUMULATOR])
-            last = max(last, other[_END])
-        sessions[first:stop] = [(min(start, time), max(last, end), add(value, accumulator), due)]
+            accumulator = merge(accumulator, other.accumulator)
+            merged.end = max(merged.end, other.end)
+        merged.start = min(merged.start, time)
+        merged.end = max(merged.end, end)
+        merged.accumulator = add(value, accumulator)
+        del sessions[first + 1 : stop]
         return True
 
     # -- results -------------------------------------------------------------------------------------------------
@@ -196,32 +220,27 @@ class SessionWindows(Operator):
             if sessions is None:  # all of its were merged into others, which have been sent
                 continue
             at = 0
-            if type(sessions) is not list:
-                session = sessions
-            else:
-                at = next((i for i, s in enumerate(sessions) if s[_DUE] == due), 0)
+            if type(sessions) is list:
+                at = next((i for i, s in enumerate(sessions) if s.due == due), 0)
                 session = sessions[at]
-            if session[_DUE] != due:  # it was merged into another one
+            else:
+                session = sessions  # type: ignore[assignment]
+            if session.due != due:  # it was merged into another one
                 continue
-            start, end, accumulator, _ = session
-            if end != due:
-                grown = (start, end, accumulator, end)
-                if type(sessions) is list:
-                    sessions[at] = grown
-                    data[key] = sessions
-                else:
-                    data[key] = grown
-                heapq.heappush(heap, (end, next(self._sequence), key))
+            if session.end != due:
+                session.due = session.end
+                data[key] = sessions
+                heapq.heappush(heap, (session.end, next(self._sequence), key))
                 continue
             if type(sessions) is list:
                 del sessions[at]
                 data[key] = sessions if len(sessions) > 1 else sessions[0]
             else:
                 del data[key]
-            value = accumulator if result is None else result(accumulator)
+            value = session.accumulator if result is None else result(session.accumulator)
             if call is not None:
                 self._store.key = key
-                window = TimeWindow(start, due)
+                window = TimeWindow(session.start, due)
                 await call.fire(key, window, (value,), due - 1, held, out)
                 call.clear(window)
             elif held.add_one(value, due - 1):
