@@ -13,6 +13,7 @@ from streamline._core.elements import MAX_TIMESTAMP
 from streamline._operators.process import KeyedProcess
 from streamline._operators.window.general import GeneralWindows
 from streamline._operators.window.incremental import reducing
+from streamline._state import timers as timers_module
 from streamline.functions import KeyedProcessFunction
 from streamline.testing import OperatorHarness, changelog
 from streamline.windows import ContinuousEventTimeTrigger, GlobalWindows
@@ -162,8 +163,12 @@ async def test_timers_that_timers_set_at_the_end_fire_too() -> None:
 
 
 @pytest.mark.parametrize("step", [1, 60_000, 10**13])
-async def test_timers_that_never_end_at_the_end_of_the_input_are_an_error(step: int) -> None:
+async def test_timers_that_never_end_at_the_end_of_the_input_are_an_error(
+    step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """There the next timer is always due: Flink goes on for ever."""
+    if step > 1:
+        monkeypatch.setattr(timers_module, "_ENDLESS", 1000)  # the same sooner
     with pytest.raises(StreamlineError, match="timers that fire go on setting later ones") as failure:
         await at_end(
             lambda v, timers: timers.register_event_time_timer(v[1]),
@@ -172,7 +177,9 @@ async def test_timers_that_never_end_at_the_end_of_the_input_are_an_error(step: 
     assert "in operator 'process' of job 'streamline job'" in failure.value.__notes__
 
 
-async def test_a_timer_for_the_end_of_time_does_not_hide_those_that_never_end() -> None:
+async def test_a_timer_for_the_end_of_time_does_not_hide_those_that_never_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timers_module, "_ENDLESS", 1000)
+
     def register(value: Any, timers: Any) -> None:
         timers.register_event_time_timer(value[1])
         timers.register_event_time_timer(MAX_TIMESTAMP)
@@ -215,7 +222,8 @@ async def test_behind_the_end_of_time_there_is_no_timer() -> None:
         await at_end(lambda v, timers: timers.register_event_time_timer(-(2**70)))
 
 
-async def test_a_timer_that_sets_itself_again_is_an_error_at_any_watermark() -> None:
+async def test_a_timer_that_sets_itself_again_is_an_error_at_any_watermark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timers_module, "_ENDLESS", 1000)
     with pytest.raises(StreamlineError, match="a timer for 3 ms sets itself again"):
         async with OperatorHarness(KeyedProcess(AtEnd(
             lambda v, timers: timers.register_event_time_timer(3),
@@ -224,7 +232,11 @@ async def test_a_timer_that_sets_itself_again_is_an_error_at_any_watermark() -> 
             await harness.send(*changelog("a 1 @ 1 | ~ 10"))
 
 
-async def test_a_processing_timer_that_sets_itself_again_while_time_stands_is_an_error() -> None:
+async def test_a_processing_timer_that_sets_itself_again_while_time_stands_is_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(timers_module, "_ENDLESS", 1000)
+
     def now(_: Any, timers: Any) -> None:
         timers.register_processing_time_timer(timers.current_processing_time())
 
