@@ -8,6 +8,7 @@ await source.send(order)          # waits while the job is behind
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
@@ -403,6 +404,8 @@ class ChannelSource(Source[T], Generic[T]):
         self._closed = False
         self._room = Latch()
         self._wake: Callable[[], None] | None = None
+        #: The event loop of the job that reads; senders and the job meet there.
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def send(self, value: T, timestamp: Any = None) -> None:
         """Hand a record to the job; waits while there is no room.
@@ -412,14 +415,19 @@ class ChannelSource(Source[T], Generic[T]):
             timestamp: its event time, epoch ms or an aware datetime.
 
         Raises:
-            StreamlineError: the channel was closed.
+            StreamlineError: the channel was closed, or the job that reads it runs in another event loop.
         """
+        if self._loop is not None and asyncio.get_running_loop() is not self._loop:
+            raise StreamlineError(
+                "the job that reads this channel runs in another event loop: from another thread use "
+                "asyncio.run_coroutine_threadsafe(channel.send(value), loop).result(), with the job's loop"
+            )
         while not self.send_nowait(value, timestamp):
             self._room.clear()
             await self._room.wait()
 
     def send_nowait(self, value: T, timestamp: Any = None) -> bool:
-        """Hand a record to the job if there is room; whether there was.
+        """Hand a record to the job if there is room; whether there was. Any thread may call it.
 
         Raises:
             StreamlineError: the channel was closed.
@@ -429,16 +437,24 @@ class ChannelSource(Source[T], Generic[T]):
         if self._first + len(self._records) - self._next >= self._capacity:
             return False
         self._records.append((value, None if timestamp is None else to_epoch_millis(timestamp)))
-        if self._wake is not None:
-            self._wake()
+        self._call(self._wake)
         return True
 
     def close(self) -> None:
-        """Nothing follows: the job reads what is there, and then the source ends."""
+        """Nothing follows: the job reads what is there, and then the source ends. Any thread may call it."""
         self._closed = True
-        self._room.set()
-        if self._wake is not None:
-            self._wake()
+        self._call(self._room.set)
+        self._call(self._wake)
+
+    def _call(self, function: Callable[[], None] | None) -> None:
+        """Call it in the loop of the job: at once where that is the running one."""
+        loop = self._loop
+        if function is None:
+            return
+        if loop is None or asyncio._get_running_loop() is loop:
+            function()
+        else:
+            loop.call_soon_threadsafe(function)
 
     # -- for its reader ------------------------------------------------------------------------------------------
 
@@ -451,11 +467,11 @@ class ChannelSource(Source[T], Generic[T]):
     def attach(self, wake: Callable[[], None] | None, position: int | None) -> None:
         """A job begins to read at a position, or (without `wake`) has stopped reading."""
         if wake is None:
-            self._wake = None
+            self._wake = self._loop = None
             return
         if self._wake is not None:
             raise StreamlineError("this channel is read by another job already")
-        self._wake = wake
+        self._wake, self._loop = wake, asyncio.get_running_loop()
         if position is not None and self._first <= position <= self._next:
             self._next = position
 

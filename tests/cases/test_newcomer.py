@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 
-from streamline import AsyncDataStream, DataStream, StreamExecutionEnvironment, ValidationException
+from streamline import (
+    AsyncDataStream,
+    DataStream,
+    StreamExecutionEnvironment,
+    StreamlineError,
+    ValidationException,
+)
+from streamline.connectors.memory import ChannelSource
 from streamline.functions import (
     AsyncRetryStrategy,
     MapFunction,
@@ -175,3 +182,33 @@ async def test_records_that_a_source_does_not_await_are_no_silent_loss(source: S
 async def test_records_may_be_awaited_together() -> None:
     env = StreamExecutionEnvironment.get_execution_environment()
     assert await results(env.add_source(Together())) == list(range(3000))
+
+
+# -- a channel and threads -------------------------------------------------------------------------------------------
+
+
+async def test_a_thread_may_feed_a_channel() -> None:
+    channel: ChannelSource[int] = ChannelSource(capacity=4)
+    loop = asyncio.get_running_loop()
+
+    def feed() -> bool:
+        for i in range(20):
+            asyncio.run_coroutine_threadsafe(channel.send(i), loop).result(10)
+        sent = channel.send_nowait(20)  # the job waits: it has to be woken from here
+        channel.close()
+        return sent
+
+    env = StreamExecutionEnvironment.get_execution_environment()
+    async with env.from_source(channel).execute_and_collect() as found:
+        assert await asyncio.to_thread(feed)
+        assert [x async for x in found] == list(range(21))
+
+
+async def test_another_loop_is_told_that_it_cannot_wait_for_room() -> None:
+    channel: ChannelSource[int] = ChannelSource(capacity=1)
+    env = StreamExecutionEnvironment.get_execution_environment()
+    async with env.from_source(channel).execute_and_collect() as found:
+        await channel.send(1)
+        assert await anext(found) == 1
+        with pytest.raises(StreamlineError, match=r"another event loop.*run_coroutine_threadsafe"):
+            await asyncio.to_thread(lambda: asyncio.run(channel.send(2)))
