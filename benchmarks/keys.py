@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 from benchmarks.report import quantile
@@ -41,6 +41,7 @@ class Seen:
 
     Attributes:
         fill, update: records a second while every key came once, and while keys came at random.
+        work: processor time a record, of all threads, in microseconds: what a busy machine does not add to.
         memory: the most that the process held in memory, MB.
         lag: by how much the event loop was late, p99, ms.
         checkpoints: of each checkpoint (until all was processed) how long it took, in ms, and the MB it has written.
@@ -51,6 +52,7 @@ class Seen:
 
     fill: float = 0.0
     update: float = 0.0
+    work: float = 0.0
     memory: float = 0.0
     lag: float = 0.0
     checkpoints: list[tuple[float, float]] = field(default_factory=list)
@@ -227,7 +229,7 @@ async def fill(keys: int, updates: int, backend: str, folder: Path, interval: fl
         probe = _Probe(job, source, folder, seen)
         looking = asyncio.create_task(probe.run())
         await before_it_fails(job, done.wait())
-        ended = perf_counter()
+        ended, seen.work = perf_counter(), process_time() / source.total * 1e6
         during, lags = len(seen.checkpoints), list(probe.lags)
         await before_it_fails(job, source.saved.wait(), asyncio.sleep(2 * LOOKS * PROBE))
         looking.cancel()

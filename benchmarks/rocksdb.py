@@ -22,6 +22,7 @@ def run(scale: float, keys: int = KEYS) -> Iterator[Figure]:
     what = f"RocksDB, {keys:,} keys"
     yield Figure(f"{what}: new keys", seen.fill, "records/s")
     yield Figure(f"{what}: keys at random", seen.update, "records/s")
+    yield Figure(f"{what}: processor time a record", seen.work, "us")
     yield Figure(f"{what}: resident memory, peak", seen.memory, "MB")
     yield Figure(f"{what}: loop lag, p99", seen.lag, "ms")
     if seen.checkpoints:
