@@ -256,8 +256,13 @@ def inject(graph: StreamGraph, *faults: Fault) -> StreamGraph:
     """A copy of the graph, in which these faults happen.
 
     Raises:
-        ValidationException: a fault names an operator that is not there, or one that cannot have it.
+        ValidationException: a fault names an operator that is not there, or one that cannot have it; `graph` is none.
     """
+    if not isinstance(graph, StreamGraph):
+        raise ValidationException(
+            f"inject takes a stream graph and faults, not {graph!r}: a job under test is given them by "
+            "MiniJob(build, faults=[...])"
+        )
     faulty = copy.copy(graph)
     faulty.nodes = dict(graph.nodes)
     for fault in faults:

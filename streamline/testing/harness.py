@@ -104,6 +104,11 @@ class OperatorHarness:
         parallelism: int = 1,
         max_parallelism: int = 128,
     ) -> None:
+        if not isinstance(operator, Operator):
+            raise ValidationException(
+                f"OperatorHarness runs an Operator (streamline.abc), not {operator!r}: functions and streams are "
+                "tested in a job, MiniJob(lambda env: env.from_source(ScriptedSource(...)).process(...))"
+            )
         self.operator: Final = operator
         self.clock: Final = clock or VirtualClock(autojump=False)
         self._host = _Host(self.clock, job_parameters or {})

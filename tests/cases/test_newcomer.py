@@ -27,7 +27,7 @@ from streamline.functions import (
     exception_type_predicate,
     has_exception_predicate,
 )
-from streamline.testing import ScriptedSource, VirtualClock
+from streamline.testing import FailOnRecord, OperatorHarness, ScriptedSource, VirtualClock, inject
 
 
 class Service:
@@ -212,3 +212,16 @@ async def test_another_loop_is_told_that_it_cannot_wait_for_room() -> None:
         assert await anext(found) == 1
         with pytest.raises(StreamlineError, match=r"another event loop.*run_coroutine_threadsafe"):
             await asyncio.to_thread(lambda: asyncio.run(channel.send(2)))
+
+
+# -- the test kit in wrong hands -------------------------------------------------------------------------------------
+
+
+def test_the_harness_says_what_it_runs_and_what_runs_the_rest() -> None:
+    with pytest.raises(ValidationException, match=r"runs an Operator.*not <.*DataStream.*MiniJob"):
+        OperatorHarness(numbers(1).map(Client()))  # type: ignore[arg-type]
+
+
+def test_faults_are_injected_into_a_graph() -> None:
+    with pytest.raises(ValidationException, match=r"takes a stream graph.*FailOnRecord.*MiniJob\(build, faults="):
+        inject(FailOnRecord("map", 2))  # type: ignore[arg-type]
