@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any, NamedTuple
 
 import msgspec
@@ -69,7 +69,8 @@ class InMemory(Source[Any]):
         self.checkpoints = 0
         self.output_type = output_type
         self.batch = batch
-        self.started = 0.0
+        #: When the first slice was asked for, and the processor time of this process by then; seconds.
+        self.started = self.work = 0.0
         #: Whether the list has been read to its end, by this job or another.
         self.read_before = False
 
@@ -93,7 +94,7 @@ class _Reader(SourceReader[Any]):
     def poll(self, max_records: int) -> SplitBatch | None:
         at = self._at
         if not at and not self._passes:
-            self._source.started = perf_counter()
+            self._source.started, self._source.work = perf_counter(), process_time()
         part = self._values[at : at + min(max_records, self._source.batch)]
         if not part:
             return None
