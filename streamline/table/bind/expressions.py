@@ -378,6 +378,8 @@ class ExpressionBinder:
         name = syntax.path[-1].upper()
         if syntax.star and name != "COUNT":
             raise ValidationException(f"{name}(*) is not an aggregate; only COUNT takes a star")
+        if name == "COUNT" and not syntax.star and not syntax.arguments:
+            raise ValidationException("Invalid number of arguments to function 'COUNT'. Was expecting 1 arguments")
         args: list[Expr] = []
         for node in syntax.arguments:
             pair = (node.this, node.args["expression"]) if isinstance(node, exp.JSONKeyValue) else (node,)
@@ -464,6 +466,13 @@ class ExpressionBinder:
             return self.bind(node.args["expression"])
         return node.name
 
+    def _positive(self, node: exp.Expression) -> Expr:
+        """`+x`, which the parser gives as brackets."""
+        bound = self.bind_raw(node.this)
+        if not (bound.type.is_numeric or bound.type.is_interval):
+            raise ValidationException(f"Cannot apply '+' to arguments of type '+<{bound.type.null()}>'")
+        return bound
+
     def _plus(self, arguments: Sequence[exp.Expression]) -> Expr:
         """`+` of the Table API: also joins texts."""
         operands = self.bind_all(arguments)
@@ -537,6 +546,7 @@ _HANDLERS: Final[dict[type, Callable[[ExpressionBinder, exp.Expression], Expr]]]
     exp.Timestamp: lambda _, n: literals.timestamp_literal(n.this.name),
     exp.Interval: ExpressionBinder._interval,
     exp.Neg: ExpressionBinder._negative,
+    exp.Paren: ExpressionBinder._positive,
     exp.Not: ExpressionBinder._not,
     exp.Is: ExpressionBinder._is,
     exp.Between: ExpressionBinder._between,

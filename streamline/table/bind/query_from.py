@@ -72,7 +72,10 @@ class TableBinder:
                     raise error_at(node, "FOR SYSTEM_TIME AS OF can only follow the right table of a join")
                 return self._named(node)
             case exp.Subquery():
-                return self._aliased(self._subquery(node.this), node)
+                found = self._aliased(self._subquery(node.this), node)
+                names = [c.name for c in found.columns]
+                twice = {name for name in names if names.count(name) > 1}
+                return replace(found, columns=tuple(replace(c, twice=c.name in twice) for c in found.columns))
             case exp.Lateral() if isinstance(node.this, exp.Subquery):
                 return self._aliased(self._subquery(node.this.this, left), node)
             case exp.Lateral() | exp.Unnest():
@@ -288,6 +291,11 @@ class TableBinder:
             *(replace(c, expr=shifted(c.expr, width)) for c in right.columns),
         ]
         names = [i.name for i in node.args.get("using") or ()]
+        conditioned = names or node.args.get("on") is not None or node.args.get("method")
+        if not conditioned and (node.args.get("kind") or "CROSS") != "CROSS":
+            raise error_at(
+                node, "INNER, LEFT, RIGHT or FULL join requires a condition (NATURAL keyword or ON or USING clause)"
+            )
         if str(node.args.get("method") or "").upper() == "NATURAL":
             mine = {c.name for c in left.columns if c.starred}
             names = [c.name for c in right.columns if c.starred and c.name in mine]

@@ -27,6 +27,7 @@ class Named:
         qualifier: path of the table it is of; empty where it has none.
         plain: whether its name alone means it (not so where USING has merged it with another).
         starred: whether `*` shows it.
+        twice: whether its table is a query that has two columns of that name.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Named:
     qualifier: tuple[str, ...] = ()
     plain: bool = True
     starred: bool = True
+    twice: bool = False
 
 
 @dataclass(frozen=True, slots=True)

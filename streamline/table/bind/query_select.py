@@ -17,6 +17,7 @@ from streamline.table.bind.query_scope import (
     JOINED,
     OUTER,
     PROPERTIES,
+    WINDOWS,
     FromScope,
     GroupScope,
     column_name,
@@ -110,6 +111,8 @@ class SelectBinder(SubqueryBinder, WindowBinder):
         if qualify is not None:
             names = _Aliases(self._scope(relation, grouping, "QUALIFY"), items)
             qualify_expr = names.binder.bind_condition(qualify.this, "QUALIFY")
+            if not any(isinstance(e, InputRef) and WINDOWS <= e.index < OUTER for e in walk(qualify_expr)):
+                raise error_at(qualify.this, "QUALIFY expression must contain a window function")
         order = self._order(items, relation, grouping)
         return self._assembled(grouping, items, having_expr, qualify_expr, order)
 
@@ -197,6 +200,8 @@ class SelectBinder(SubqueryBinder, WindowBinder):
                 columns = relation.starred()
                 if not columns:
                     raise error_at(node, "SELECT * requires a FROM clause")
+                for name in {c.name for c in columns if c.twice}:
+                    raise error_at(node, f"Column '{name}' is ambiguous")
                 items += [_Item(c.name, self._starred(scope, c.expr, c.name, node), None) for c in columns]
             elif isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
                 items += self._qualified_star(node, relation, scope)

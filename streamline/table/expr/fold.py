@@ -41,8 +41,10 @@ def evaluate(expr: Expr, context: EvalContext | None = None) -> Any:
 def fold(expr: Expr, context: EvalContext | None = None) -> Expr:
     """The expression with its constant parts computed, and conditions that are settled by types left out.
 
+    A part that cannot be computed stays: it fails when a row reaches it, which may never be.
+
     Raises:
-        ValidationException: if a constant part cannot be computed.
+        ValidationException: if a constant is divided by zero.
     """
     if not isinstance(expr, Call):
         return expr
@@ -54,8 +56,17 @@ def fold(expr: Expr, context: EvalContext | None = None) -> Expr:
         return _retyped(fold(simpler, context), expr.type)
     if not _constant(expr):
         return expr
-    value = evaluate(expr, context)
+    if expr.function.name == "/" and _is_zero(expr.operands[1]):
+        raise ValidationException(f"The constant expression {expr} cannot be computed: Division by zero")
+    try:
+        value = evaluate(expr, context)
+    except ValidationException:
+        return expr
     return Literal(value, expr.type.null() if value is None else expr.type)
+
+
+def _is_zero(expr: Expr) -> bool:
+    return isinstance(expr, Literal) and expr.value is not None and expr.value == 0
 
 
 def _retyped(expr: Expr, type_: DataType) -> Expr:

@@ -13,6 +13,7 @@ from streamline.errors import ValidationException
 from streamline.table.expr.coercion import MAX_PRECISION, integer_range
 from streamline.table.expr.nodes import Expr, Literal
 from streamline.table.expr.runtime import temporal
+from streamline.table.expr.runtime.strings import utf16_length
 
 __all__ = (
     "boolean_literal",
@@ -72,7 +73,7 @@ def number_literal(text: str, negative: bool = False) -> Literal:
 
 def text_literal(text: str) -> Literal:
     """A character string: CHAR of its length."""
-    return Literal(text, t.char(len(text)).not_null())
+    return Literal(text, t.char(utf16_length(text)).not_null())
 
 
 def bytes_literal(data: bytes) -> Literal:

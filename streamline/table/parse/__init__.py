@@ -86,6 +86,7 @@ Functions with a syntax of their own are `exp.Anonymous` with a fixed order of a
 | `EXTRACT(YEAR FROM x)` | `Var("YEAR"), x` (the unit is not checked) |
 | `FLOOR(x TO DAY)`, `CEIL`, `CEILING` | `x, Var("DAY")`, name FLOOR or CEIL |
 | `TIMESTAMPADD(DAY, n, x)`, `TIMESTAMPDIFF(DAY, a, b)` | as written, the unit a `Var`, `SQL_TSI_` removed |
+| `(a - b) DAY TO SECOND`, `(a - b) MONTH` | `$MILLIS_BETWEEN(a, b)`, `$MONTHS_BETWEEN(a, b)` |
 | `TRIM([BOTH] [c] FROM s)`, `TRIM(s)` | `Var("BOTH"), c, s`: always three, c is `Literal(' ')` where none was written |
 | `POSITION(a IN b [FROM n])` | `a, b[, n]` |
 | `SUBSTRING(s FROM i [FOR n])` | `s, i[, n]`, as of the form with commas |

@@ -25,6 +25,7 @@ import sqlglot.expressions as exp
 
 from streamline._core import types
 from streamline.table.parse.functions import QUERY, FunctionParser
+from streamline.table.parse.intervals import UNITS
 from streamline.table.parse.keywords import CALLABLE, CONTEXT, RESERVED
 from streamline.table.parse.lexer import Token
 from streamline.table.parse.source import SPAN, Span, locate
@@ -270,7 +271,7 @@ class ExpressionParser(FunctionParser):
         if key == "-" or key == "+":
             self.at += 1
             operand = self.expression(_UNARY)
-            return self.mark(exp.Neg(this=operand), start) if key == "-" else operand
+            return self.mark((exp.Neg if key == "-" else exp.Paren)(this=operand), start)
         node = self.atom()
         while True:
             if self.token.key == "[":
@@ -421,6 +422,9 @@ class ExpressionParser(FunctionParser):
         if isinstance(inside, exp.Subquery):
             return inside
         if len(inside) == 1:
+            if isinstance(inside[0], exp.Sub) and self.token.key in UNITS:
+                name = "$MONTHS_BETWEEN" if self.qualifier().year_month else "$MILLIS_BETWEEN"
+                return self.function(name, [inside[0].this, inside[0].expression], start)
             return self.mark(inside[0], start)
         return self.mark(exp.Tuple(expressions=inside), start)
 

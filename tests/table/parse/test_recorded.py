@@ -192,6 +192,8 @@ def tree(node: exp.Expression) -> str:
             return f"'{node.name}'" if node.is_string else node.name
         case exp.Neg() | exp.Not():
             return f"({'-' if isinstance(node, exp.Neg) else 'NOT'} {tree(node.this)})"
+        case exp.Paren():
+            return tree(node.this)
         case exp.Is():
             right = node.expression
             word = "NULL" if isinstance(right, exp.Null) else str(right.this).upper()

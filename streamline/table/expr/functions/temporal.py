@@ -313,6 +313,43 @@ register(TimestampAdd())
 register(TimestampDiff())
 
 
+class Difference(ScalarFunction):
+    """`(a - b) DAY`, `(a - b) MONTH`: the interval between two times, of the unit's family."""
+
+    def __init__(self, name: str, months: bool) -> None:
+        self.name = name
+        self._months = months
+
+    def supported(self) -> Sequence[str]:
+        return (f"(<DATETIME> - <DATETIME>) {'MONTH' if self._months else 'SECOND'}",)
+
+    def text(self, call: Call) -> str:
+        return f"({call.operands[0]} - {call.operands[1]}) {'MONTH' if self._months else 'SECOND'}"
+
+    def bind(self, operands: Sequence[Expr], options: tuple[Any, ...] = ()) -> Expr:
+        a, b = operands
+        if not (a.type.is_temporal and b.type.is_temporal):
+            raise self.cannot_apply(operands)
+        if a.type.root != b.type.root:
+            raise ValidationException(f"Parameters must be of the same type: CAST {a.type.null()} or {b.type.null()}")
+        type_ = t.interval_year_month() if self._months else t.interval_day_time()
+        return Call(self, (a, b), type_.with_nullable(a.type.nullable or b.type.nullable))
+
+    def emit(self, call: Call, em: Emitter) -> str:
+        a, b = (em.value(o) for o in call.operands)
+        scale = {"DATE": temporal.DAY, "TIME": temporal.MS}.get(call.operands[0].type.root, 1)
+        if self._months:
+            x, y = (a, b) if scale == 1 else (f"{a} * {scale}", f"{b} * {scale}")
+            return em.call(calendar.months_between, y, x)
+        if scale == 1:
+            return f"({a} // {temporal.MS} - {b} // {temporal.MS})"
+        return f"(({a} - {b}) * {scale // temporal.MS})"
+
+
+register(Difference("$MILLIS_BETWEEN", False))
+register(Difference("$MONTHS_BETWEEN", True))
+
+
 class Overlaps(ScalarFunction):
     """(a, b) OVERLAPS (c, d), where b and d are ends or lengths."""
 

@@ -159,10 +159,21 @@ def truncated(difference: int, unit: int) -> int:
 
 
 def months_between(start: int, end: int) -> int:
-    """Whole months from one timestamp to another, cut toward zero; a month's last day ends any month before it."""
-    if end < start:
-        return -months_between(end, start)
-    y1, m1, _ = civil(start // DAY)
-    y2, m2, _ = civil(end // DAY)
+    """Whole months from one timestamp to another; a month's last day ends any month before it.
+
+    They are counted by days, toward zero; one less where the end is earlier in its day than the start in its own, which
+    counts when the days are whole months apart.
+    """
+    first, last = start // DAY, end // DAY
+    months = _whole_months(first, last) if first <= last else -_whole_months(last, first)
+    if end % DAY < start % DAY and add_months(first * DAY, months) == last * DAY:
+        return months - 1
+    return months
+
+
+def _whole_months(first: int, last: int) -> int:
+    """Whole months from one day to a later one."""
+    y1, m1, _ = civil(first)
+    y2, m2, _ = civil(last)
     months = (y2 - y1) * 12 + m2 - m1
-    return months if add_months(start, months) <= end else months - 1
+    return months if add_months(first * DAY, months) <= last * DAY else months - 1

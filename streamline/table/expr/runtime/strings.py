@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import binascii
 import codecs
+import math
 import re
+from decimal import ROUND_HALF_UP, Decimal, localcontext
 from typing import Any, Final
 from urllib.parse import quote_plus, unquote_to_bytes, urlsplit
 
@@ -22,6 +24,7 @@ __all__ = (
     "split_index",
     "substring",
     "translate",
+    "utf16_length",
 )
 
 
@@ -60,20 +63,33 @@ def overlay(text: str, put: str, start: int, length: int | None = None) -> str:
     return text[: start - 1] + put + rest
 
 
+def utf16_length(text: str) -> int:
+    """The length as the JVM counts it: characters beyond the basic plane are two."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def _cut(text: str, length: int) -> str:
+    """The first so many of the JVM's characters; half of one is a question mark."""
+    if text.isascii():
+        return text[:length]
+    units = text.encode("utf-16-le", "surrogatepass")[: 2 * length]
+    return units.decode("utf-16-le", "surrogatepass").encode("utf-8", "replace").decode("utf-8")
+
+
 def pad_left(text: str, length: int, pad: str) -> str | None:
-    """Filled up on the left, or cut, to a length; None for a negative one or an empty filling."""
+    """The text, or the front of it, made so long with `pad` before it; None for a length below zero or no padding."""
     if length < 0 or not pad:
         return None
-    missing = length - len(text)
-    return text[:length] if missing <= 0 else (pad * (missing // len(pad) + 1))[:missing] + text
+    missing = length - utf16_length(text)
+    return _cut(text, length) if missing <= 0 else _cut(pad * (missing // utf16_length(pad) + 1), missing) + text
 
 
 def pad_right(text: str, length: int, pad: str) -> str | None:
-    """Filled up on the right, or cut, to a length; None for a negative one or an empty filling."""
+    """The text, or the front of it, made so long with `pad` after it; None for a length below zero or no padding."""
     if length < 0 or not pad:
         return None
-    missing = length - len(text)
-    return text[:length] if missing <= 0 else text + (pad * (missing // len(pad) + 1))[:missing]
+    missing = length - utf16_length(text)
+    return _cut(text, length) if missing <= 0 else text + _cut(pad * (missing // utf16_length(pad) + 1), missing)
 
 
 def concat_ws(separator: str | None, *parts: str | None) -> str | None:
@@ -349,7 +365,7 @@ def _formatted(value: Any, flags: str, width: str | None, precision: str | None,
     text: str
     match "null" if value is None and kind.lower() in "dxocefg" else kind.lower():
         case "null":
-            text, flags = "null", flags.replace("0", "")
+            text, flags = "null" if precision is None else "null"[: int(precision)], flags.replace("0", "")
         case "s":
             text = "null" if value is None else _plain(value)
             text = text if precision is None else text[: int(precision)]
@@ -363,6 +379,8 @@ def _formatted(value: Any, flags: str, width: str | None, precision: str | None,
             text = format(value & ((1 << bits) - 1), kind.lower())
         case "f" | "e" | "g" if isinstance(value, float) or hasattr(value, "as_tuple"):
             digits = "6" if precision is None else precision
+            if kind in "fF" and isinstance(value, float) and math.isfinite(value):
+                value = _rounded(value, int(digits))
             text = _signed(value, flags, f".{digits}{kind.lower()}")
         case "c" if isinstance(value, (str, int)):
             text = value if isinstance(value, str) else chr(value)
@@ -377,6 +395,13 @@ def _formatted(value: Any, flags: str, width: str | None, precision: str | None,
     else:
         text = text.rjust(size)
     return text.upper() if upper else text
+
+
+def _rounded(value: float, digits: int) -> Decimal:
+    """The shortest decimal that stands for the float, rounded half up, which is what the JVM shows."""
+    with localcontext() as context:
+        context.prec = 400
+        return Decimal(repr(value)).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
 
 
 def _signed(value: Any, flags: str, kind: str) -> str:
