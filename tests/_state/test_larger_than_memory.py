@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from streamline._state import rocks, spill, store
+from streamline._state.files import files_at
 from streamline._state.format import Manifest
 from streamline._state.snapshot import SubtaskSnapshot
 from streamline._state.spill import Blocks, Spill, block_at
@@ -163,3 +164,13 @@ async def test_a_snapshot_that_is_kept_in_memory_is_taken_in(make: Backends) -> 
     again = make(dirty=2000, held=50_000)
     await again.restore([snapshot])
     assert read([again]) == KEYS
+
+
+@pytest.mark.parametrize("place", ["directory", "fsspec"])
+def test_a_piece_of_a_file_can_be_read(tmp_path: Path, place: str) -> None:
+    if place == "fsspec":
+        pytest.importorskip("fsspec")
+    files = files_at(str(tmp_path) if place == "directory" else "memory://pieces")
+    files.write("a/b", [b"0123", b"456789"])
+    assert files.read_at("a/b", 3, 4) == b"3456" and files.read_at("a/b", 8, 10) == b"89"
+    assert files.digest("a/b")[0] == 10
