@@ -9,6 +9,8 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
+from streamline.errors import ValidationException
+
 __all__ = ("Change", "ChangelogMode", "Row", "RowKind")
 
 T = TypeVar("T")
@@ -109,9 +111,13 @@ class Row:
 
     @classmethod
     def of_kind(cls, kind: RowKind, *values: Any) -> Row:
-        """A row of positional values with the given kind."""
+        """A row of positional values with the given kind.
+
+        Raises:
+            ValidationException: `kind` is no RowKind.
+        """
         row = cls(*values)
-        row.kind = kind
+        row.set_row_kind(kind)
         return row
 
     @classmethod
@@ -128,7 +134,13 @@ class Row:
         return self.kind
 
     def set_row_kind(self, kind: RowKind) -> None:
-        """Change the row's kind."""
+        """Change the row's kind.
+
+        Raises:
+            ValidationException: `kind` is no RowKind.
+        """
+        if not isinstance(kind, RowKind):
+            raise ValidationException(f"the kind of a row is a RowKind, such as RowKind.INSERT, not {kind!r}")
         self.kind = kind
 
     def get_field_names(self, names_as_set: bool = False) -> list[str] | None:

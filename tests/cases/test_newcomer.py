@@ -11,6 +11,7 @@ import pytest
 from streamline import (
     AsyncDataStream,
     DataStream,
+    Row,
     StreamExecutionEnvironment,
     StreamlineError,
     ValidationException,
@@ -225,3 +226,14 @@ def test_the_harness_says_what_it_runs_and_what_runs_the_rest() -> None:
 def test_faults_are_injected_into_a_graph() -> None:
     with pytest.raises(ValidationException, match=r"takes a stream graph.*FailOnRecord.*MiniJob\(build, faults="):
         inject(FailOnRecord("map", 2))  # type: ignore[arg-type]
+
+
+# -- rows ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["+I", 0, None])
+def test_the_kind_of_a_row_is_a_row_kind(kind: Any) -> None:
+    with pytest.raises(ValidationException, match="is a RowKind, such as RowKind.INSERT, not"):
+        Row.of_kind(kind, "a", 1)
+    with pytest.raises(ValidationException, match="is a RowKind, such as RowKind.INSERT, not"):
+        Row("a", 1).set_row_kind(kind)
