@@ -17,6 +17,8 @@ from streamline import (
     Types,
     WatermarkStrategy,
 )
+from streamline.connectors.files import FileSource
+from streamline.connectors.kafka import KafkaSource
 from streamline.functions import (
     AggregateFunction,
     AsyncFunction,
@@ -143,3 +145,11 @@ async def test_tables_tell_what_they_give() -> None:
     assert await results(assert_type(t_env.to_changelog_stream(table), DataStream[Row])) == rows
     assert await results(assert_type(t_env.to_data_stream(table, Row), DataStream[Row])) == rows
     assert await results(assert_type(t_env.to_changelog_stream(table, Row), DataStream[Row])) == rows
+
+
+def test_sources_tell_what_they_give() -> None:
+    source = KafkaSource(bootstrap_servers="localhost:9092", topics="clicks", value_type=Click)
+    assert_type(source, KafkaSource[Click])
+    env = StreamExecutionEnvironment.get_execution_environment()
+    assert assert_type(env.from_source(source), DataStream[Click]).get_type() is Click
+    assert_type(FileSource(paths="*.jsonl", value_type=Click), FileSource[Click])

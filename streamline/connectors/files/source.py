@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
+from types import UnionType
 from typing import Any, Generic, Literal, TypeVar, get_args
 
 from anyio import to_thread
@@ -56,7 +57,7 @@ class FileSource(Source[T], Generic[T]):
         self,
         *,
         paths: Path | Iterable[Path],
-        value_type: type[T] | Any = None,
+        value_type: type[T] | UnionType | None = None,
         format: DeserializationSchema[T] | Callable[[bytes], T | None] | None = None,
         monitor_interval: Duration | None = None,
         pattern: str | re.Pattern[str] | None = None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import UnionType
 from typing import Any, Final, Generic, TypeVar, get_args
 from uuid import uuid4
 
@@ -71,7 +72,7 @@ class KafkaSource(Source[T], Generic[T]):
         topic_pattern: str | re.Pattern[str] | None = None,
         partitions: Iterable[tuple[str, int]] | None = None,
         group_id: str | None = None,
-        value_type: type[T] | Any = None,
+        value_type: type[T] | UnionType | None = None,
         value_only_deserializer: DeserializationSchema[T] | Callable[[bytes], T | None] | None = None,
         deserializer: Callable[[ConsumerRecord], T | None] | None = None,
         starting_offsets: KafkaOffsetsInitializer | None = None,
