@@ -386,6 +386,8 @@ _PHYSICAL: Final[dict[type[P.Node], Callable[[Any], str]]] = {
     P.Correlate: _correlate,
     P.ChangelogNormalize: _normalize,
     P.DropUpdateBefore: lambda _: "DropUpdateBefore",
+    P.ToChangelog: lambda n: f"ToChangelog(op=[{n.schema.names[0]}])",
+    P.FromChangelog: lambda n: f"FromChangelog(op=[{n.input.schema.names[n.op]}])",
     P.Upserts: lambda n: f"Upserts(key=[{', '.join(n.schema.names[k] for k in n.keys)}])",
     P.UpsertMaterialize: _materialize,
     P.Expand: _expand,

@@ -27,6 +27,8 @@ _BUILDERS: Final[dict[type[P.Node], Builder]] = {
     P.Values: rows.values,
     P.DropUpdateBefore: changelogs.drop_update_before,
     P.Upserts: changelogs.upserts,
+    P.ToChangelog: changelogs.to_changelog,
+    P.FromChangelog: changelogs.from_changelog,
     P.UpsertMaterialize: changelogs.upsert_materialize,
     P.ChangelogNormalize: changelogs.normalize,
     P.Expand: rows.expand,

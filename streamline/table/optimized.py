@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from streamline._core import types as t
@@ -164,6 +164,11 @@ class TemporalSort(L._Single):
     @property
     def schema(self) -> L.RowSchema:  # type: ignore[override]
         return self.input.schema
+
+
+def frame_of(call: L.OverCall) -> L.OverFrame:
+    """The frame of a call; a row number counts rows, not peers."""
+    return replace(call.frame, rows=True) if call.call.name == "ROW_NUMBER" else call.frame
 
 
 def over_updates(over: L.Over) -> bool:

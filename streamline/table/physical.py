@@ -93,6 +93,22 @@ class DropUpdateBefore(_One):
 
 
 @dataclass(frozen=True)
+class ToChangelog(_One):
+    """Changes as rows, with the code of their kind in a first column."""
+
+    codes: tuple[tuple[RowKind, str], ...]
+
+
+@dataclass(frozen=True)
+class FromChangelog(_One):
+    """Rows as the changes that the column `op` says they are; with or without -U."""
+
+    op: int
+    codes: tuple[tuple[str, RowKind], ...]
+    emit_before: bool
+
+
+@dataclass(frozen=True)
 class Upserts(_One):
     """-U is left out where +U follows, else it becomes -D; `keys` are an upsert key."""
 

@@ -13,11 +13,13 @@ from streamline._core.changes import ChangelogMode, RowKind
 from streamline.errors import TableException, ValidationException
 from streamline.table import logical as L
 from streamline.table import optimized as O
+from streamline.table import physical as P
 from streamline.table.explain import digest
 from streamline.table.expr.functions.logic import conjuncts
 from streamline.table.expr.nodes import AggCall, Expr, InputRef, input_refs, is_deterministic, rewrite
 from streamline.table.interval_bounds import Bounds, interval_bounds
 from streamline.table.lookup_keys import lookup_key, lookup_table
+from streamline.table.op_codes import FromChangelog, ToChangelog
 from streamline.table.physical import (
     INSERT_ONLY,
     PASSING,
@@ -294,7 +296,7 @@ class Planner:
         for c in rel.calls:
             if c.call.name in ("LEAD", "NTILE", "CUME_DIST", "PERCENT_RANK"):
                 raise TableException(f"{c.call.name} Function is not supported in stream mode.")
-            if (c.partition, c.order, _frame(c)) != (first.partition, first.order, _frame(first)):
+            if (c.partition, c.order, O.frame_of(c)) != (first.partition, first.order, O.frame_of(first)):
                 raise TableException(
                     "Over Agg: Unsupported use of OVER windows. All aggregates must be computed on the same window. "
                     "please re-check the over window statement."
@@ -460,6 +462,14 @@ class Planner:
         node = self.plan(rel.input, before)
         return Expand(rel.schema, node.mode, node, rel.projections)
 
+    def to_changelog(self, rel: ToChangelog, before: bool, by_key: bool) -> Node:
+        return P.ToChangelog(rel.schema, INSERT_ONLY, self.plan(rel.input, True), rel.codes)
+
+    def from_changelog(self, rel: FromChangelog, before: bool, by_key: bool) -> Node:
+        self.insert_only(rel.input, "ProcessTableFunction")
+        node = self.plan(rel.input, False)
+        return P.FromChangelog(rel.schema, self.node_mode(rel, before), node, rel.op, rel.codes, before)
+
     def sink(self, rel: L.Sink, before: bool, by_key: bool) -> Node:
         wanted = rel.changelog.kinds
         changes = self.traits.changes(rel.input)
@@ -541,11 +551,6 @@ class Planner:
             )
 
 
-def _frame(call: L.OverCall) -> L.OverFrame:
-    """The frame of a call; a row number counts rows, not peers."""
-    return replace(call.frame, rows=True) if call.call.name == "ROW_NUMBER" else call.frame
-
-
 def _placed(expr: Expr, place: dict[int, int]) -> Expr:
     """The expression over columns that stand elsewhere."""
     return rewrite(expr, lambda e: InputRef(place[e.index], e.type, e.name) if isinstance(e, InputRef) else None)
@@ -588,4 +593,6 @@ _BUILDERS: Final[dict[type[L.Rel], Callable[[Planner, Any, bool, bool], Node]]] 
     L.Union: Planner.union,
     L.Sink: Planner.sink,
     O.WindowAggregate: Planner.window_aggregate,
+    ToChangelog: Planner.to_changelog,
+    FromChangelog: Planner.from_changelog,
 }

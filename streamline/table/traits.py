@@ -17,6 +17,7 @@ from streamline.table import logical as L
 from streamline.table import optimized as O
 from streamline.table.expr.nodes import Call, Expr, InputRef, Literal
 from streamline.table.interval_bounds import interval_bounds
+from streamline.table.op_codes import FromChangelog, ToChangelog
 
 __all__ = ("Traits", "Window")
 
@@ -25,6 +26,8 @@ UPDATES: Final = frozenset("U")
 ALL: Final = frozenset("UD")
 
 Keys = tuple[frozenset[int], ...]
+
+_LETTERS: Final = {RowKind.UPDATE_AFTER: "U", RowKind.UPDATE_BEFORE: "U", RowKind.DELETE: "D"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +88,10 @@ class Traits:
                 return scan_changes(rel)
             case O.WindowAggregate():
                 return UPDATES if rel.emits_updates else NONE
-            case L.Values() | L.Match():
+            case L.Values() | L.Match() | ToChangelog():
                 return NONE
+            case FromChangelog():
+                return frozenset(_LETTERS[k] for k in rel.kinds if k in _LETTERS)
             case L.Aggregate(window=window) if window is not None:
                 return UPDATES if window.emits_updates else NONE
             case L.Aggregate(calls=calls):

@@ -11,6 +11,7 @@ import sqlglot.expressions as exp
 from streamline._core import types as t
 from streamline.errors import ValidationException
 from streamline.table import build
+from streamline.table.bind.query_changelog import CHANGELOG_FUNCTIONS, bind_changelog, changelog_input
 from streamline.table.bind.query_grouping import milliseconds_of
 from streamline.table.bind.query_match import bind_match
 from streamline.table.bind.query_names import Named, Relation, shifted
@@ -83,7 +84,11 @@ class TableBinder:
                 call = self.query.table_function(node, FromScope(self.select, nothing, "FROM"))
                 if call is not None:
                     return self._correlate(nothing, call, node, "INNER", None)
-                return self._aliased(self._window(node.this, node.this.name.upper()), node)
+                name = node.this.name.upper()
+                if name in CHANGELOG_FUNCTIONS:
+                    rows = self.table(changelog_input(node.this), None)
+                    return self._aliased(bind_changelog(node.this, rows.rel), node)
+                return self._aliased(self._window(node.this, name), node)
             case exp.Values():
                 return self._aliased(self.query.bind(node).rel, node)
             case exp.MatchRecognize():

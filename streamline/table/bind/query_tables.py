@@ -11,6 +11,7 @@ from streamline._core import types as t
 from streamline._core.types import Field
 from streamline.errors import ValidationException
 from streamline.table.bind.context import Catalog
+from streamline.table.bind.query_changelog import CHANGELOG_FUNCTIONS
 from streamline.table.expr.nodes import Expr
 from streamline.table.expr.registry import unknown_function
 from streamline.table.logical import RowSchema, TableFunctionCall
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ("bind_table_function",)
 
-_WINDOWS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
+#: Functions of tables, which are no functions of rows.
+_OF_TABLES = ("TUMBLE", "HOP", "CUMULATE", "SESSION", *CHANGELOG_FUNCTIONS)
 
 
 def bind_table_function(node: exp.Expression, scope: FromScope, catalog: Catalog) -> TableFunctionCall | None:
@@ -49,7 +51,7 @@ def bind_table_function(node: exp.Expression, scope: FromScope, catalog: Catalog
     path = (*(function.args.get("path") or ()), function.this)
     found = catalog.function(path)
     name = function.name.upper()
-    if found is None and len(path) == 1 and name in _WINDOWS:
+    if found is None and len(path) == 1 and name in _OF_TABLES:
         return None
     operands = [scope.binder.bind(a) for a in function.expressions]
     if found is not None:

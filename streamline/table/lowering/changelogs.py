@@ -15,12 +15,13 @@ from streamline._operators.state_types import dict_of, tuple_of
 from streamline.table import physical as P
 from streamline.table.codegen.aggregates import needs_key_function
 from streamline.table.codegen.changelog import drop_before, normalize_loop
+from streamline.table.codegen.op_codes import coded, decoded
 from streamline.table.codegen.rows import Rows
 from streamline.table.codegen.state_types import row_type, state_type
 from streamline.table.explain import digest
 from streamline.table.lowering.base import Lowering, Stream
 
-__all__ = ("drop_update_before", "normalize", "upsert_materialize", "upserts")
+__all__ = ("drop_update_before", "from_changelog", "normalize", "to_changelog", "upsert_materialize", "upserts")
 
 
 def drop_update_before(low: Lowering, node: P.DropUpdateBefore) -> Stream:
@@ -29,6 +30,20 @@ def drop_update_before(low: Lowering, node: P.DropUpdateBefore) -> Stream:
     added = low.operator("DropUpdateBefore", stream, partial(Calc, code.make))
     types = tuple(e.type for e in stream.rows.exprs)
     return Stream((added,), Rows.of_tuples(types, False))
+
+
+def to_changelog(low: Lowering, node: P.ToChangelog) -> Stream:
+    stream = low.lower(node.input)
+    code = coded(stream.rows, node.codes, low.context)
+    added = low.operator("ToChangelog", stream, partial(Calc, code.make), description=digest(node))
+    return Stream((added,), Rows.of_tuples(node.schema.types, True))
+
+
+def from_changelog(low: Lowering, node: P.FromChangelog) -> Stream:
+    stream = low.lower(node.input)
+    code = decoded(stream.rows, node.op, node.codes, node.emit_before, low.context)
+    added = low.operator("FromChangelog", stream, partial(Calc, code.make), description=digest(node))
+    return Stream((added,), Rows.of_tuples(node.schema.types, False))
 
 
 def upserts(low: Lowering, node: P.Upserts) -> Stream:
