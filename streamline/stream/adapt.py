@@ -24,6 +24,7 @@ __all__ = (
     "result_type",
     "selector_of",
     "text_of",
+    "unkeyed",
 )
 
 
@@ -42,6 +43,20 @@ def checked(function: Any, method: str, what: str) -> Any:
     if callable(function) or callable(getattr(function, method, None)):
         return function
     raise ValidationException(f"{what} needs a callable or an object with a method {method}, not {function!r}")
+
+
+def unkeyed(function: Any, keyed: type, what: str) -> Any:
+    """A function for a stream without keys.
+
+    Raises:
+        ValidationException: it is one for a stream with keys.
+    """
+    if isinstance(function, keyed):
+        raise ValidationException(
+            f"{what}: {type(function).__name__} is a {keyed.__name__}, and the stream has no keys: use key_by(...) "
+            "right before it"
+        )
+    return function
 
 
 def text_of(text: Any, what: str) -> str:

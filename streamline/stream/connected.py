@@ -14,7 +14,8 @@ from streamline._operators.co_function import CoFunction, CoMode
 from streamline._operators.function import Function
 from streamline._operators.join.keyed_interval import KeyedIntervalJoin
 from streamline.errors import ValidationException
-from streamline.stream.adapt import checked, event_time_of, event_time_of_any, result_type, selector_of
+from streamline.functions import KeyedBroadcastProcessFunction, KeyedCoProcessFunction
+from streamline.stream.adapt import checked, event_time_of, event_time_of_any, result_type, selector_of, unkeyed
 from streamline.stream.datastream import DataStream
 from streamline.stream.keyed import KeyedStream
 
@@ -78,6 +79,8 @@ class ConnectedStreams(Generic[T1, T2]):
                 "connect: one of the streams is keyed and the other is not; key both (key_by on the connected streams)"
             )
         functions = _two_functions(func, func2, mode, name)
+        if selectors is None:
+            unkeyed(func, KeyedCoProcessFunction, name)
         if len(functions) == 1 and func2 is not None:
             output_type = func2
         kind = result_type(output_type, functions[0], f"{mode}1", elements=mode != "map")
@@ -138,6 +141,8 @@ class BroadcastConnectedStream(Generic[T1, T2]):
             )
         stream, other, descriptors = self.stream, self.broadcast.stream, self.broadcast.descriptors
         selector = stream.key_selector if isinstance(stream, KeyedStream) else None
+        if selector is None:
+            unkeyed(func, KeyedBroadcastProcessFunction, "process")
         event_time = stream.event_time
         node = stream._attach(
             "broadcast_process",

@@ -34,8 +34,15 @@ from streamline._operators.timestamps import AssignTimestamps
 from streamline._operators.window.assign import WindowAssigner
 from streamline.abc import Sink, TableBridge
 from streamline.errors import ValidationException
-from streamline.functions import FilterFunction, FlatMapFunction, KeySelector, MapFunction, ProcessFunction
-from streamline.stream.adapt import checked, differ, projected, result_type, selector_of
+from streamline.functions import (
+    FilterFunction,
+    FlatMapFunction,
+    KeyedProcessFunction,
+    KeySelector,
+    MapFunction,
+    ProcessFunction,
+)
+from streamline.stream.adapt import checked, differ, projected, result_type, selector_of, unkeyed
 from streamline.stream.base import Origin, Stream, StreamNode
 from streamline.stream.results import CollectedResults
 
@@ -125,8 +132,11 @@ class DataStream(Stream, StreamNode, Generic[T]):
         Args:
             func: returned None is nothing, a list or an iterator is many records, anything else is one; async works.
             output_type: type of the results; by default from the return annotation.
+
+        Raises:
+            ValidationException: it is a KeyedProcessFunction, or none at all.
         """
-        checked(func, "process_element", "process")
+        unkeyed(checked(func, "process_element", "process"), KeyedProcessFunction, "process")
         event_time = self.event_time
         kind = result_type(output_type, func, "process_element", elements=True)
         return self._new(self._attach("process", lambda: Process(func, event_time), output_type=kind))

@@ -19,6 +19,9 @@ from streamline import (
 from streamline.connectors.memory import ChannelSource
 from streamline.functions import (
     AsyncRetryStrategy,
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
     MapFunction,
     NoRetryStrategy,
     RuntimeContext,
@@ -28,6 +31,7 @@ from streamline.functions import (
     exception_type_predicate,
     has_exception_predicate,
 )
+from streamline.state import MapStateDescriptor
 from streamline.testing import FailOnRecord, OperatorHarness, ScriptedSource, VirtualClock, inject
 
 
@@ -237,3 +241,38 @@ def test_the_kind_of_a_row_is_a_row_kind(kind: Any) -> None:
         Row.of_kind(kind, "a", 1)
     with pytest.raises(ValidationException, match="is a RowKind, such as RowKind.INSERT, not"):
         Row("a", 1).set_row_kind(kind)
+
+
+# -- functions for keys, and no key_by -------------------------------------------------------------------------------
+
+
+class Keyed(KeyedProcessFunction[int, int, int]):
+    def process_element(self, value: int, ctx: Any) -> int:
+        return value
+
+
+class KeyedCo(KeyedCoProcessFunction[int, int, int, int]):
+    def process_element1(self, value: int, ctx: Any) -> int:
+        return value
+
+    def process_element2(self, value: int, ctx: Any) -> int:
+        return value
+
+
+class KeyedBroadcast(KeyedBroadcastProcessFunction[int, int, int, int]):
+    def process_element(self, value: int, ctx: Any) -> int:
+        return value
+
+    def process_broadcast_element(self, value: int, ctx: Any) -> None:
+        pass
+
+
+async def test_a_function_for_keys_needs_a_keyed_stream() -> None:
+    stream, rules = numbers(1, 2), MapStateDescriptor("rules", str, int)
+    with pytest.raises(ValidationException, match=r"Keyed is a KeyedProcessFunction.*no keys: use key_by"):
+        stream.process(Keyed())
+    with pytest.raises(ValidationException, match=r"KeyedCo is a KeyedCoProcessFunction.*no keys: use key_by"):
+        stream.connect(stream).process(KeyedCo())
+    with pytest.raises(ValidationException, match=r"KeyedBroadcast is a KeyedBroadcastProcessFunction.*use key_by"):
+        stream.connect(stream.broadcast(rules)).process(KeyedBroadcast())
+    assert await results(stream.key_by(lambda n: n).process(Keyed())) == [1, 2]
