@@ -113,6 +113,10 @@ def _element(part: Pattern, node: exp.Expression) -> PatternElement:
         case Quantified(Variable(name), least, most, greedy):
             if not greedy and (least, most) == (0, 1):
                 raise error_at(node, "Reluctant optional variables are not supported yet.")
+            if least == 0 and most is not None and most > 1:
+                raise error_at(
+                    node, f"{name}{{0,{most}}}: The from should be a positive number greater than 0; use * or ?"
+                )
             if most == 0:
                 raise error_at(node, f"{part} never matches: leave it out.")
             return PatternElement(name, least, most, greedy)
@@ -238,6 +242,9 @@ class MatchScope(FromScope):
         if name == "MATCH_PROCTIME":
             found = bind_call("PROCTIME", ())
             return replace(found, type=_PROCTIME) if isinstance(found, Call) else found
+        if name == "FINAL":
+            # One row a match is given when the match is whole, so that all values are the final ones.
+            return self.binder.bind(node.expressions[0])
         if name in ("CLASSIFIER", "MATCH_NUMBER"):
             raise error_at(node, f"{name}() is not supported yet.")
         return None

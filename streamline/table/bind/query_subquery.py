@@ -220,9 +220,11 @@ class SubqueryBinder:
         sub = self.query.bind(query, scope)
         width = len(self.rel.schema)
         keys = self._keys_of(sub, node)
-        found = build.aggregate(
-            sub.rel, [(k, sub.rel.schema.names[k.index]) for k in keys], [(bind_aggregate("COUNT", ()), "c")]
-        )
+        if keys:
+            distinct = build.aggregate(sub.rel, [(k, sub.rel.schema.names[k.index]) for k in keys], [])
+            found = build.project(distinct, [*distinct.schema.refs(), _TRUE], [*distinct.schema.names, "i"])
+        else:
+            found = build.aggregate(build.project(sub.rel, [_TRUE], ["i"]), [(_TRUE, "i")], [])
         tests = []
         for c, place in zip(sub.correlations, range(len(keys))):
             sides = _sides(c)
@@ -230,9 +232,7 @@ class SubqueryBinder:
             tests.append(bind_call("=", (placed(sides[1], 0), shifted(found.schema.ref(place), width))))
         condition = and_(*tests) if len(tests) > 1 else tests[0] if tests else None
         self.rel = build.join(self.rel, found, "LEFT", condition)
-        count = self.rel.schema.ref(width + len(keys))
-        some = bind_call(">", (count, Literal(0, t.BIGINT.not_null())))
-        return bind_call("COALESCE", (some, _FALSE))
+        return bind_call("IS NOT NULL", (self.rel.schema.ref(width + len(keys)),))
 
     def _keys_of(self, sub: Bound, node: exp.Expression) -> list[InputRef]:
         keys: list[InputRef] = []

@@ -88,6 +88,8 @@ def _spread(argument: Expr, node: exp.Expression, name: str, names: int | None) 
 def _renamed(call: TableFunctionCall, node: exp.Expression) -> TableFunctionCall:
     alias = node.args.get("alias")
     columns = [c.name for c in alias.args.get("columns") or ()] if alias is not None else []
+    if not columns and alias is not None and isinstance(node, exp.Unnest) and call.schema.names == ("EXPR$0",):
+        columns = [alias.this.name]  # A table of one value is named like it.
     if not columns:
         return call
     if len(columns) != len(call.schema):

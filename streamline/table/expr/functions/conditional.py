@@ -125,7 +125,7 @@ class If(ScalarFunction):
         if len(operands) != 3:
             raise self.wrong_count("3")
         condition, then, otherwise = operands
-        if is_null_literal(condition):
+        if any(map(is_null_literal, operands)):
             raise illegal_null(self.name)
         common = common_type((then.type, otherwise.type))
         if common is not None and common.is_temporal and union_type((then.type, otherwise.type)) is None:
