@@ -488,6 +488,18 @@ class Source(ABC, Generic[T]):
     def reader(self) -> SourceReader[T]:
         """A reader for one subtask."""
 
+    def on_job_start(self, job_id: str) -> None:
+        """A job begins that will read it; called in the job's loop, once, before anything else."""
+
+    def on_job_end(self, job_id: str, job_name: str, error: BaseException | None) -> None:
+        """That job has ended for good, with all its restarts; called in the job's loop.
+
+        Args:
+            job_id: the id that `on_job_start` was given.
+            job_name: its name.
+            error: what made it fail, a CancelledError where it was cancelled, None where it has finished.
+        """
+
 
 # -- sinks ---------------------------------------------------------------------------------------------------------
 

@@ -88,7 +88,11 @@ class Job:
     async def start(self) -> None:
         """Run it; returns when its tasks are under way, raises where they could not be made."""
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        for node in self.graph.nodes.values():
+            if node.source is not None:
+                node.source.on_job_start(self.id)
         self._main = asyncio.get_running_loop().create_task(self._run(ready), name=f"streamline job {self.name}")
+        self._main.add_done_callback(self._tell_sources)
         try:
             await asyncio.shield(ready)
         except asyncio.CancelledError:
@@ -149,6 +153,17 @@ class Job:
                 raise
         finally:
             self._ended_at = self.clock.now()
+
+    def _tell_sources(self, main: asyncio.Task[None]) -> None:
+        """It is over for good. A task that was cancelled before it began ends here too."""
+        cancelled = main.cancelled() or self.status is JobStatus.CANCELED
+        error = asyncio.CancelledError() if cancelled else self._error
+        for node in self.graph.nodes.values():
+            if node.source is not None:
+                try:
+                    node.source.on_job_end(self.id, self.name, error)
+                except Exception as e:
+                    _log.error("source %r could not be told that job %s has ended", node.name, self.name, exc_info=e)
 
     async def _give_up(self, reason: str, outcome: Literal["cancelled", "failed"]) -> None:
         """Nothing is under way any more, and what nobody goes on from is deleted; takes a bounded time."""

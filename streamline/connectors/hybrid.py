@@ -50,6 +50,7 @@ class HybridSource(Source[T], Generic[T]):
             if not isinstance(stage, Source) and not callable(stage):
                 raise ValidationException(f"a source, or a function that makes one, is needed, not {stage!r}")
         self._made: dict[int, Source[Any]] = {}
+        self._jobs: set[str] = set()
         for i, stage in enumerate(self._stages):
             if isinstance(stage, Source):
                 self._made[i] = self._checked(i, stage)
@@ -90,6 +91,8 @@ class HybridSource(Source[T], Generic[T]):
                     f"source number {i + 1} of a HybridSource: {make!r} made {found!r}, no Source"
                 )
             self._made[i] = self._checked(i, found)
+            for job_id in self._jobs:
+                found.on_job_start(job_id)
         return self._made[i]
 
     def _checked(self, i: int, source: Source[Any]) -> Source[Any]:
@@ -119,6 +122,16 @@ class HybridSource(Source[T], Generic[T]):
 
     def reader(self) -> SourceReader[T]:
         return _HybridReader(self, self._progress)
+
+    def on_job_start(self, job_id: str) -> None:
+        self._jobs.add(job_id)
+        for source in self._made.values():
+            source.on_job_start(job_id)
+
+    def on_job_end(self, job_id: str, job_name: str, error: BaseException | None) -> None:
+        self._jobs.discard(job_id)
+        for source in self._made.values():
+            source.on_job_end(job_id, job_name, error)
 
 
 class HybridSourceBuilder(Builder[HybridSource[Any]]):

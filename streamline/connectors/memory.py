@@ -377,7 +377,8 @@ class ChannelSource(Source[T], Generic[T]):
     """Records that the program sends into a running job, with back-pressure.
 
     One job reads it. What was sent and not read yet waits for the job, also while it restarts. With `replay` what was
-    read is kept until a checkpoint holds it, so that a restarted job reads it again.
+    read is kept until a checkpoint holds it, so that a restarted job reads it again. When the job has ended for good,
+    sending fails until another one is executed.
     """
 
     parallel = False
@@ -406,6 +407,9 @@ class ChannelSource(Source[T], Generic[T]):
         self._wake: Callable[[], None] | None = None
         #: The event loop of the job that reads; senders and the job meet there.
         self._loop: asyncio.AbstractEventLoop | None = None
+        #: Jobs that have not ended, by id; how the last one has ended, for people, and its error.
+        self._jobs: set[str] = set()
+        self._end: tuple[str, BaseException | None] | None = None
 
     async def send(self, value: T, timestamp: Any = None) -> None:
         """Hand a record to the job; waits while there is no room.
@@ -415,7 +419,8 @@ class ChannelSource(Source[T], Generic[T]):
             timestamp: its event time, epoch ms or an aware datetime.
 
         Raises:
-            StreamlineError: the channel was closed, or the job that reads it runs in another event loop.
+            StreamlineError: the channel was closed, the job that read it has ended for good (its error is the cause),
+                or the job that reads it runs in another event loop.
         """
         if self._loop is not None and asyncio.get_running_loop() is not self._loop:
             raise StreamlineError(
@@ -430,10 +435,15 @@ class ChannelSource(Source[T], Generic[T]):
         """Hand a record to the job if there is room; whether there was. Any thread may call it.
 
         Raises:
-            StreamlineError: the channel was closed.
+            StreamlineError: the channel was closed, or the job that read it has ended for good.
         """
         if self._closed:
             raise StreamlineError("this channel was closed: nothing can be sent into it any more")
+        end = self._end
+        if end is not None:
+            raise StreamlineError(
+                f"nobody reads this channel any more: {end[0]}. Execute a job that reads it, then send again"
+            ) from end[1]
         if self._first + len(self._records) - self._next >= self._capacity:
             return False
         self._records.append((value, None if timestamp is None else to_epoch_millis(timestamp)))
@@ -456,7 +466,24 @@ class ChannelSource(Source[T], Generic[T]):
         else:
             loop.call_soon_threadsafe(function)
 
-    # -- for its reader ------------------------------------------------------------------------------------------
+    # -- for the job and its reader ------------------------------------------------------------------------------
+
+    def on_job_start(self, job_id: str) -> None:
+        self._jobs.add(job_id)
+        self._end = None
+
+    def on_job_end(self, job_id: str, job_name: str, error: BaseException | None) -> None:
+        self._jobs.discard(job_id)
+        if self._jobs:
+            return  # one that was refused, as another one reads
+        if error is None:
+            how, cause = "has finished", None
+        elif isinstance(error, asyncio.CancelledError):
+            how, cause = "was cancelled", None
+        else:
+            how, cause = f"has failed with {type(error).__name__}: {error}", error
+        self._end = f"job {job_name!r} {how}", cause
+        self._room.set()  # who waits for room is told
 
     async def discover(self) -> Sequence[Split]:
         return [_SPLIT]

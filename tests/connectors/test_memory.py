@@ -17,6 +17,7 @@ from streamline import (
 )
 from streamline._core.time import sleep
 from streamline.connectors.generator import DataGeneratorSource, NumberSequenceSource
+from streamline.connectors.hybrid import HybridSource
 from streamline.connectors.memory import ChannelSource
 from streamline.testing import Delay, FailOnRecord, MiniJob, ScriptedSource, VirtualClock, settle
 
@@ -147,6 +148,89 @@ async def test_a_channel_with_replay_gives_again_what_no_checkpoint_holds(
         channel.close()
         await job.wait()
     assert job.results == ([1, 2, 3, 4, 5] if replay else [1, 2, 3])
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+async def test_senders_are_told_that_the_job_has_failed_for_good(wrapped: bool, virtual_clock: VirtualClock) -> None:
+    channel: ChannelSource[int] = ChannelSource(capacity=1)
+    env = environment()
+    env.from_source(HybridSource(sources=[lambda: channel]) if wrapped else channel).map(lambda n: 1 // n).add_sink(
+        lambda v: None
+    )
+    job = await env.execute_async("reciprocals")
+    await channel.send(1)
+    with pytest.raises(StreamlineError, match="'reciprocals' has failed with ZeroDivisionError") as told:
+        for _ in range(5):  # one record fails, one has room, and the next waits for room
+            await asyncio.wait_for(channel.send(0), 10)
+    assert isinstance(told.value.__cause__, ZeroDivisionError)
+    with pytest.raises(StreamlineError, match="nobody reads this channel any more"):
+        channel.send_nowait(1)
+    with pytest.raises(ZeroDivisionError):
+        await job.get_job_execution_result()
+
+
+async def test_who_waits_for_room_is_told_that_the_job_was_cancelled_and_another_job_reads_on(
+    virtual_clock: VirtualClock,
+) -> None:
+    channel: ChannelSource[int] = ChannelSource(capacity=1)
+    env = environment()
+    never = asyncio.get_running_loop().create_future()
+
+    async def stuck(value: int) -> None:
+        await never
+
+    env.from_source(channel).add_sink(stuck)
+    job = await env.execute_async("stuck")
+
+    async def send() -> None:
+        for n in range(10**4):
+            await channel.send(n)
+
+    sending = asyncio.create_task(send())
+    await settle()
+    assert not sending.done()
+    await job.cancel()
+    with pytest.raises(StreamlineError, match="job 'stuck' was cancelled"):
+        await asyncio.wait_for(sending, 10)
+    async with environment().from_source(channel).execute_and_collect("next") as results:
+        await anext(results)  # what had room waits for the next job
+        await channel.send(-1)
+        while await anext(results) != -1:
+            pass
+    with pytest.raises(StreamlineError, match="job 'next' was cancelled"):
+        await channel.send(1)
+
+
+async def test_senders_wait_while_the_job_restarts(virtual_clock: VirtualClock) -> None:
+    channel: ChannelSource[int] = ChannelSource(capacity=1)
+
+    def build(env: StreamExecutionEnvironment) -> Any:
+        return env.from_source(channel, name="fed").map(lambda v: v).name("map")
+
+    async with MiniJob(build, clock=virtual_clock, configuration=CHECKPOINTS, faults=[FailOnRecord("map", 1)]) as job:
+        await channel.send(1)
+        await job.settle()
+        assert (await job.status()).name == "RESTARTING"
+        await channel.send(2)
+        waiting = asyncio.create_task(channel.send(3))
+        await settle()
+        assert not waiting.done()
+        await job.advance("1500 ms")
+        await waiting
+        channel.close()
+        await job.wait()
+    assert job.results == [2, 3]
+
+
+async def test_a_job_that_was_refused_ends_no_channel(virtual_clock: VirtualClock) -> None:
+    channel: ChannelSource[int] = ChannelSource()
+    env = environment()
+    async with env.from_source(channel).execute_and_collect() as results:
+        await settle()
+        with pytest.raises(StreamlineError, match="another job"):
+            await rows(env.from_source(channel))
+        await channel.send(1)
+        assert await anext(results) == 1
 
 
 # -- generators ----------------------------------------------------------------------------------------------------
