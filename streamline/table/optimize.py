@@ -19,6 +19,7 @@ from streamline.table.rules.push_filter import merge_filters, push_filter_throug
 from streamline.table.rules.rank import rank, sort
 from streamline.table.rules.rule import Context, Rule
 from streamline.table.rules.set_operations import set_operation
+from streamline.table.rules.unique_groups import unique_groups
 from streamline.table.rules.window_aggregate import group_window, window_aggregate
 from streamline.table.traits import Traits
 
@@ -30,6 +31,7 @@ STAGES: Final[tuple[tuple[str, tuple[Rule, ...]], ...]] = (
     ("merge", (merge_projections, push_filter_through_projection, merge_filters, push_filter_into_join)),
     ("ranks", (rank, sort)),
     ("joins", (push_join_condition, compute_join_keys)),
+    ("single rows", (unique_groups,)),
     ("windows", (window_aggregate, group_window)),
     ("merge again", (merge_projections, push_filter_through_projection, merge_filters)),
     ("names", (merge_projections, push_filter_through_projection, merge_filters, name_columns)),
