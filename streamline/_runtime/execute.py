@@ -289,6 +289,18 @@ class Job:
         """What made it fail."""
         return self._error
 
+    def take_error(self) -> BaseException | None:
+        """What made it fail, if nobody has been given it yet: the caller shows it."""
+        if self._error_seen:
+            return None
+        self._error_seen = self._error is not None
+        return self._error
+
+    async def over(self) -> None:
+        """Wait until it is over, whatever the outcome, which remains to be asked for."""
+        assert self._main is not None
+        await asyncio.wait({self._main})
+
     def metric_values(self) -> dict[str, dict[str, Any]]:
         """By operator name and metric name: the values now. Of subtasks numbers are added up; of watermarks the least
         counts, of lags and of shares of time the largest."""

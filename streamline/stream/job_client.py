@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from types import TracebackType
 from typing import Any
 
@@ -11,8 +12,15 @@ from streamline._runtime.metrics import MetricGroup
 __all__ = ("JobClient",)
 
 
+_log = logging.getLogger("streamline.job")
+
+
 class JobClient:
-    """Asks and tells a running job. As an async context manager it cancels the job on leaving."""
+    """Asks and tells a running job.
+
+    As an async context manager it cancels the job on leaving, and raises what had made the job fail before, unless
+    somebody was given that error already, or the body raises one of its own.
+    """
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -110,6 +118,21 @@ class JobClient:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.cancel()
+        failure = self._job.take_error()
+        if failure is None:
+            return
+        if error is None:
+            raise failure
+        if not _tells(error, failure):
+            _log.error("job %s had failed too: %s: %s", self._job.name, type(failure).__name__, failure)
 
     def __repr__(self) -> str:
         return f"<JobClient {self._job.name!r} {self._job.status.name}>"
+
+
+def _tells(error: BaseException, failure: BaseException) -> bool:
+    """Whether an error shows another one: it is the same, or was raised because of it."""
+    seen: BaseException | None = error
+    while seen is not None and seen is not failure:
+        seen = seen.__cause__
+    return seen is not None

@@ -75,7 +75,8 @@ class CollectedResults(AsyncIterator[T], Generic[T]):
             assert self._end is not None
             if self._end.done():
                 self._closed = True
-                await self._end
+                assert self._job is not None
+                await self._job.wait()  # raises where it has failed
                 break
             await handover.wait()
         raise StopAsyncIteration
@@ -86,7 +87,7 @@ class CollectedResults(AsyncIterator[T], Generic[T]):
         async with self._starting:  # two tasks may read
             if self._end is None:
                 job = self._job = await self._launch()
-                self._end = asyncio.get_running_loop().create_task(job.wait(), name=f"end of {job.name}")
+                self._end = asyncio.get_running_loop().create_task(job.over(), name=f"end of {job.name}")
                 self._end.add_done_callback(partial(_ended, self._handover))
 
     async def aclose(self) -> None:

@@ -13,7 +13,7 @@ import pytest
 from streamline import StreamExecutionEnvironment, StreamlineError
 from streamline.stream.job_client import JobClient
 from streamline.stream.results import CollectedResults
-from streamline.testing import VirtualClock, no_leaks
+from streamline.testing import VirtualClock, no_leaks, settle
 
 
 def environment() -> StreamExecutionEnvironment:
@@ -202,3 +202,55 @@ async def test_a_reader_of_ready_results_lets_others_have_the_loop(virtual_clock
         beside.cancel()
     assert got == list(range(600_000))
     assert max(b - a for a, b in pairwise(seen)) < 300_000
+
+
+# -- a job that has failed while its client did something else -------------------------------------------------------
+
+
+async def failed_job(env: StreamExecutionEnvironment) -> JobClient:
+    """A job that fails when it is left alone for a moment."""
+    env.from_collection([0]).map(lambda n: 1 // n).add_sink(lambda v: None)
+    return await env.execute_async("reciprocals")
+
+
+async def test_leaving_a_job_that_has_failed_raises_its_error(virtual_clock: VirtualClock) -> None:
+    with pytest.raises(ZeroDivisionError) as told:
+        async with await failed_job(environment()):
+            await settle()
+    assert "of job 'reciprocals'" in told.value.__notes__[-1]
+
+
+async def test_an_error_that_was_given_is_not_raised_again(virtual_clock: VirtualClock) -> None:
+    async with await failed_job(environment()) as job:
+        with pytest.raises(ZeroDivisionError):
+            await job.get_job_execution_result()
+
+
+async def test_an_error_of_the_body_wins_and_the_jobs_is_logged(
+    virtual_clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(KeyError):
+        async with await failed_job(environment()):
+            await settle()
+            raise KeyError("of the body")
+    assert [r.getMessage() for r in caplog.records if r.levelname == "ERROR"] == [
+        "job reciprocals had failed too: ZeroDivisionError: integer division or modulo by zero"
+    ]
+
+
+async def test_a_job_that_still_runs_is_left_quietly(virtual_clock: VirtualClock) -> None:
+    env = environment()
+    env.from_source(count).add_sink(lambda v: None)
+    async with no_leaks(), await env.execute_async() as job:
+        await asyncio.sleep(0)
+    assert (await job.get_job_status()).name == "CANCELED"
+
+
+async def test_results_that_are_left_before_their_error_was_read_leave_it_in_the_log(
+    virtual_clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with environment().from_collection([1, 0]).map(lambda n: 1 // n).execute_and_collect("two") as results:
+        await settle()
+    del results
+    gc.collect()
+    assert "job two failed and nobody waited for it" in caplog.text
