@@ -441,7 +441,8 @@ class StateDescriptor:
     """A state's name, unique in its function, and its types.
 
     A type is a Python type or annotation, a `Types.…()`, or left out. It decides nothing about what may be put in; it
-    helps to find classes again when a job is restored, and to know which values can be changed in place.
+    helps to find classes again when a job is restored, and to know which values can be changed in place. Where a job is
+    restored with another type, what was written has to fit it.
     """
 
     _kind: StateKind

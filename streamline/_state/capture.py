@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, Final
 
 import anyio
+import msgspec
 
 from streamline._core.time import perf_counter, yield_now
 from streamline._state.codec import encode_columns, naming
@@ -13,6 +14,7 @@ from streamline._state.rocks_capture import RocksFrozen
 from streamline._state.snapshot import OperatorSnapshot, SubtaskSnapshot, TableSnapshot
 from streamline._state.table import MemoryTable
 from streamline._state.ttl import without_expired
+from streamline._state.types import type_text
 from streamline.errors import StreamlineError
 
 __all__ = ("Capture", "CaptureAborted")
@@ -37,7 +39,7 @@ class Capture:
         self,
         header: SubtaskSnapshot,
         tables: Sequence[MemoryTable],
-        operator: Sequence[tuple[str, Any, list[list[Any]]]],
+        operator: Sequence[tuple[OperatorSnapshot, list[list[Any]]]],
         before: Capture | None,
         now: int,
         frozen: RocksFrozen | None = None,
@@ -102,9 +104,9 @@ class Capture:
     async def _encode(self, rest: Callable[[], Awaitable[None]]) -> None:
         if self._failure is not None:
             raise self._failure
-        for name, mode, columns in self._operator:
-            with naming(f"operator state {name!r}"):
-                self._snapshot.operator.append(OperatorSnapshot(name, mode, encode_columns(columns)))
+        for head, columns in self._operator:
+            with naming(f"operator state {head.name!r}"):
+                self._snapshot.operator.append(msgspec.structs.replace(head, data=encode_columns(columns)))
             await rest()
         if self._frozen is not None:
             await self._frozen.encode(self._snapshot, rest)
@@ -179,7 +181,16 @@ class _Pace:
 
 def _header(table: MemoryTable) -> TableSnapshot:
     spec = table.spec
-    return TableSnapshot(table.name, spec.kind, spec.namespaced, table.stamped, 0, [])
+    return TableSnapshot(
+        name=table.name,
+        kind=spec.kind,
+        namespaced=spec.namespaced,
+        ttl=table.stamped,
+        entries=0,
+        blocks=[],
+        type=type_text(spec.type),
+        key_type=type_text(spec.map_key),
+    )
 
 
 def _weight(table: MemoryTable) -> int:

@@ -10,6 +10,7 @@ from streamline._core.declare import StateSpec
 from streamline._state.classes import Classes
 from streamline._state.codec import decode_column, read_columns
 from streamline._state.snapshot import OperatorSnapshot, SubtaskSnapshot
+from streamline._state.types import Migration, Written, type_text
 from streamline.abc import OperatorStore
 from streamline.errors import CheckpointException, StateMigrationException
 
@@ -69,24 +70,30 @@ class OperatorState(OperatorStore):
                 )
         classes = Classes(spec.type, spec.map_key)
         if mode == "broadcast":
-            return dict(zip(*_columns(parts[self._subtask % len(parts)], classes))) if parts else {}
-        elements = [_columns(part, classes)[0] for part in parts]
+            if not parts:
+                return {}
+            part = parts[self._subtask % len(parts)]
+            change = Migration(part.type, part.key_type, spec, f"operator state {name!r}")
+            entries = dict(zip(*_columns(part, classes)))
+            return change.entry("map", False)(entries) if change else entries
+        elements = [_converted(part, classes, spec) for part in parts]
         if mode == "list" and len(parts) == self._parallelism:
             return elements[self._subtask]
         everything = list(chain.from_iterable(elements))
         return everything if mode == "union" else split(everything, self._parallelism, self._subtask)
 
-    def capture(self) -> list[tuple[str, Mode, list[list[Any]]]]:
-        """What is there now, as columns that later changes do not touch."""
+    def capture(self) -> list[tuple[OperatorSnapshot, list[list[Any]]]]:
+        """What is there now: heads of snapshots, and columns that later changes do not touch."""
         for name in list(self._restored):  # nobody has asked for it yet: it stays, in this subtask's share
-            mode = self._restored[name][0].mode
-            self._live[name] = (mode, StateSpec(), self._take(name, mode, StateSpec()))
-        taken: list[tuple[str, Mode, list[list[Any]]]] = []
+            first = self._restored[name][0]
+            spec = StateSpec(type=Written(first.type), map_key=Written(first.key_type))
+            self._live[name] = (first.mode, spec, self._take(name, first.mode, spec))
+        taken: list[tuple[OperatorSnapshot, list[list[Any]]]] = []
         for name, (mode, spec, value) in self._live.items():
             columns = [list(value), list(value.values())] if mode == "broadcast" else [list(value)]
             if spec.copy is not None:
                 columns[-1] = list(map(spec.copy, columns[-1]))
-            taken.append((name, mode, columns))
+            taken.append((OperatorSnapshot(name, mode, b"", type_text(spec.type), type_text(spec.map_key)), columns))
         return taken
 
     def restore(self, snapshots: Sequence[SubtaskSnapshot]) -> None:
@@ -98,6 +105,13 @@ class OperatorState(OperatorStore):
     def undeclared(self) -> list[str]:
         """States of the checkpoint that nobody has asked for."""
         return list(self._restored)
+
+
+def _converted(part: OperatorSnapshot, classes: Classes, spec: StateSpec) -> list[Any]:
+    """The elements of a list, as their declared type has them."""
+    elements = _columns(part, classes)[0]
+    change = Migration(part.type, "", spec, f"operator state {part.name!r}")
+    return list(map(change.value, elements)) if change.value is not None else elements
 
 
 def _columns(part: OperatorSnapshot, classes: Classes) -> list[list[Any]]:

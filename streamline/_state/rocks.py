@@ -24,6 +24,7 @@ from streamline._core.copying import copy_value
 from streamline._core.declare import StateSpec
 from streamline._state.rocks_table import RocksTable
 from streamline._state.snapshot import SharedFile, SubtaskSnapshot, TableSnapshot
+from streamline._state.types import Written
 from streamline.errors import StateEncodingException, StreamlineError, ValidationException
 
 __all__ = ("RocksBackend", "RocksDatabase", "local_folder")
@@ -278,7 +279,13 @@ def _behind(prefix: bytes) -> bytes:
 
 def spec_of(written: TableSnapshot) -> StateSpec:
     """The declaration of a state that nobody has declared yet."""
-    return StateSpec(kind=written.kind, namespaced=written.namespaced, copy=copy_value)
+    return StateSpec(
+        type=Written(written.type),
+        map_key=Written(written.key_type),
+        kind=written.kind,
+        namespaced=written.namespaced,
+        copy=copy_value,
+    )
 
 
 class _Shared:

@@ -21,6 +21,7 @@ from streamline._state.snapshot import SharedFile, SubtaskSnapshot, TableSnapsho
 from streamline._state.spill import Blocks, Spill
 from streamline._state.threads import in_thread
 from streamline._state.ttl import without_expired
+from streamline._state.types import type_text
 from streamline.errors import CheckpointException
 
 __all__ = ("RocksFrozen", "Uploads", "fetch_database")
@@ -81,6 +82,8 @@ class RocksFrozen:
                 form="files" if incremental else "rows",
                 classes=list(t.codec.descriptions),
                 number=t.number,
+                type=type_text(t.spec.type),
+                key_type=type_text(t.spec.map_key),
             )
             for t in backend.tables.values()
         ]

@@ -34,6 +34,7 @@ class TableSnapshot(msgspec.Struct):
         blocks: runs of columns or rows.
         classes: what rows refer to by number.
         number: what rows in files begin with.
+        type, key_type: the declared types of its values and of a map's keys, as text; "": not declared.
     """
 
     name: str
@@ -45,14 +46,18 @@ class TableSnapshot(msgspec.Struct):
     form: Literal["columns", "rows", "files"] = "columns"
     classes: list[Any] = []
     number: int = 0
+    type: str = ""
+    key_type: str = ""
 
 
 class OperatorSnapshot(msgspec.Struct):
-    """One operator state: a column of elements, or of keys and one of values."""
+    """One operator state: a column of elements, or of keys and one of values; types as in `TableSnapshot`."""
 
     name: str
     mode: Literal["list", "union", "broadcast"]
     data: bytes
+    type: str = ""
+    key_type: str = ""
 
 
 class SubtaskSnapshot(msgspec.Struct):

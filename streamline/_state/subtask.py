@@ -17,7 +17,7 @@ from streamline._state.capture import Capture
 from streamline._state.classes import Classes, Undeclared
 from streamline._state.handles import KINDS, NO_KEY, WINDOW_KINDS, FreshValueHandle, WindowHandles
 from streamline._state.operator_state import OperatorState
-from streamline._state.rocks import RocksBackend, RocksDatabase, local_folder
+from streamline._state.rocks import RocksBackend, RocksDatabase, local_folder, spec_of
 from streamline._state.rocks_capture import RocksFrozen, fetch_database, rows_in
 from streamline._state.rocks_table import RocksTable
 from streamline._state.snapshot import SubtaskSnapshot, TableSnapshot, event_time, within
@@ -26,6 +26,7 @@ from streamline._state.table import MemoryTable, Table
 from streamline._state.threads import in_thread
 from streamline._state.timers import Timers
 from streamline._state.ttl import TTL_KINDS, TTL_WINDOW_KINDS, TtlTable, unwrap, wrap
+from streamline._state.types import Migration, type_text
 from streamline.abc import KeyedStore, StateTable, Timer
 from streamline.errors import CheckpointException, StateMigrationException, ValidationException
 
@@ -320,8 +321,7 @@ class Store(KeyedStore):
         name = written.name
         table = self._tables.get(name)
         if table is None:
-            spec = StateSpec(kind=written.kind, namespaced=written.namespaced, copy=copy_value)
-            table = self._tables[name] = self._make(name, spec)
+            table = self._tables[name] = self._make(name, spec_of(written))
             table.stamped = written.ttl
         if name not in self._waiting:
             try:
@@ -359,8 +359,11 @@ class Store(KeyedStore):
 
     def _adopt(self, table: Table, spec: StateSpec) -> None:
         """A restored state is declared: values get the classes and the times of its declaration."""
+        change = Migration(type_text(table.spec.type), type_text(table.spec.map_key), spec, f"state {table.name!r}")
         table.respec(spec)
         self._load_waiting(table.name, Classes(spec.type, spec.map_key))
+        if change:
+            table.rewrite(change.entry(spec.kind, table.stamped))
         if spec.ttl is not None and not table.stamped:
             now = self._clock.now()
             table.rewrite(lambda value: wrap(spec.kind, value, now))
