@@ -165,6 +165,13 @@ class KeyedStore(ABC):
     def keys(self, name: str) -> Iterator[Any]:
         """Keys that have an entry in a state."""
 
+    def check_key(self, key: Any) -> None:  # noqa: B027 - what restores nothing has nothing to check
+        """Look at one key of the stream: state that was restored has to have keys of its type, to be found again.
+
+        Raises:
+            StateMigrationException: it has not.
+        """
+
 
 class OperatorStore(ABC):
     """State that belongs to a subtask and not to a key; redistributed when the parallelism changes."""

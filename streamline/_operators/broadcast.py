@@ -210,8 +210,9 @@ class BroadcastProcess(TwoInputOperator):
         sides = Sides()
         keyed = self._keys is not None
         store = ctx.store if keyed else None
-        if store is not None:
+        if store is not None and self._keys is not None:
             self._no_key = store.key
+            self._keys.expect(store)
         self._contexts = [
             BroadcastContext(ctx, store, sides, self._event_time, self._names, may_write) for may_write in (False, True)
         ]

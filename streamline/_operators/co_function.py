@@ -59,6 +59,8 @@ class CoFunction(TwoInputOperator):
         sides = Sides()
         keyed = self._keys is not None
         store = ctx.store if keyed else None
+        for keys in self._keys or ():
+            keys.expect(ctx.store)
         self._contexts = [ProcessContext(ctx, store, sides, self._event_time) for _ in self._calls]
         self._records = [
             Invoker(call, context, sides, kinds, call_style)

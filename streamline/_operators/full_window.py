@@ -48,6 +48,7 @@ class _AtEnd(Operator):
     async def open(self, ctx: OperatorContext) -> None:
         if self._keys is not None:
             self._store = ctx.store
+            self._keys.expect(ctx.store)
             self._table = ctx.store.table("partition", self.state["partition"])
 
     def _data(self) -> MutableMapping[Any, Any]:

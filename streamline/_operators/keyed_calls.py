@@ -92,6 +92,7 @@ class KeyedCall(FunctionOperator):
     async def open(self, ctx: OperatorContext) -> None:
         sides = Sides()
         context = ProcessContext(ctx, ctx.store, sides, "no")
+        self._keys.expect(ctx.store)
         self._invoker = Invoker(self._with_context, context, sides, self._kinds, self._style)
         await super().open(ctx)
 

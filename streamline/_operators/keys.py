@@ -8,6 +8,7 @@ from typing import Any
 
 from streamline._core.failure import note_position, stopped
 from streamline._core.keys import stable_hash
+from streamline.abc import KeyedStore
 
 __all__ = ("Keys",)
 
@@ -18,11 +19,17 @@ class Keys:
     Keys are looked at by their classes, those of tuples by the classes of their parts: some 10 ns a record.
     """
 
-    __slots__ = ("_checked", "_selector")
+    __slots__ = ("_checked", "_selector", "_store")
 
     def __init__(self, selector: Callable[[Any], Any]) -> None:
         self._selector = selector
         self._checked: set[type] = {str, int}
+        #: Has not seen a key yet.
+        self._store: KeyedStore | None = None
+
+    def expect(self, store: KeyedStore) -> None:
+        """Let the store look at the first key there is, whether it goes with what was restored."""
+        self._store = store
 
     def of(self, values: Sequence[Any]) -> list[Any]:
         """The keys of all records.
@@ -38,11 +45,22 @@ class Keys:
             if not self._checked.issuperset(map(type, keys)) and not self._simple_tuples(keys):
                 rest = iter(values)
                 self._check(keys, rest)
+            if self._store is not None:
+                rest = iter(values)
+                self._show(self._store, keys, rest)
         except Exception as e:
             if not getattr(e, "__notes__", ()):
                 note_position(e, values, rest)
             raise
         return keys
+
+    def _show(self, store: KeyedStore, keys: list[Any], rest: Any) -> None:
+        """Show the first key that tells anything to the store; `rest` follows, for the record of an error."""
+        for key, _ in zip(keys, rest):
+            if key is not None:
+                store.check_key(key)
+                self._store = None
+                return
 
     def _simple_tuples(self, keys: list[Any]) -> bool:
         """Whether all keys are tuples of what has been checked."""

@@ -67,6 +67,7 @@ class KeyedProcess(FunctionOperator):
     async def open(self, ctx: OperatorContext) -> None:
         sides = Sides()
         self._records = Invoker(self._call, ProcessContext(ctx, ctx.store, sides, self._event_time), sides)
+        self._keys.expect(ctx.store)
         on_timer = getattr(self._function, "on_timer", None)
         if on_timer is not None:
             self._timer_context = ProcessContext(ctx, ctx.store, sides, self._event_time)

@@ -50,6 +50,7 @@ class Reduce(FunctionOperator):
 
     async def open(self, ctx: OperatorContext) -> None:
         self._table = ctx.store.table("reduce", self.state["reduce"])
+        self._keys.expect(ctx.store)
         await super().open(ctx)
 
     async def on_batch(self, batch: Batch, out: Output) -> None:

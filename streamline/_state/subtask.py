@@ -6,7 +6,8 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from itertools import chain, islice
+from typing import Any, Final
 
 from streamline._core.copying import copier, copy_value
 from streamline._core.declare import StateSpec
@@ -26,11 +27,14 @@ from streamline._state.table import MemoryTable, Table
 from streamline._state.threads import in_thread
 from streamline._state.timers import Timers
 from streamline._state.ttl import TTL_KINDS, TTL_WINDOW_KINDS, TtlTable, unwrap, wrap
-from streamline._state.types import Migration, type_text
+from streamline._state.types import Migration, Shape, check_key, key_shapes, type_text
 from streamline.abc import KeyedStore, StateTable, Timer
 from streamline.errors import CheckpointException, StateMigrationException, ValidationException
 
 __all__ = ("SubtaskState",)
+
+#: Stored keys of a state that are looked at.
+_SAMPLE: Final = 64
 
 
 class SubtaskState:
@@ -239,6 +243,8 @@ class Store(KeyedStore):
         self._expiring: dict[str, TtlTable] = {}
         self._declared: set[str] = set()
         self._waiting: dict[str, list[tuple[TableSnapshot, Block, Owns]]] = {}
+        self._restored: set[str] = set()
+        self._shapes: set[Shape] | None = None
 
     def table(self, name: str, spec: StateSpec) -> StateTable:
         """The entries of a state, for operators whose loops go over many keys."""
@@ -280,6 +286,19 @@ class Store(KeyedStore):
         raw = self._tables[name].data
         return iter(dict.fromkeys(key for inner in raw.values() for key in inner))
 
+    def check_key(self, key: Any) -> None:
+        """Look at one key of the stream: state that was restored has to have keys of its type, to be found again.
+
+        Some of the stored keys tell for all of them, which are looked at where the first key is shown.
+
+        Raises:
+            StateMigrationException: it has not.
+        """
+        if self._shapes is None:
+            stored = (islice(_keys_in(self._tables[name]), _SAMPLE) for name in self._restored)
+            self._shapes = key_shapes(chain.from_iterable(stored))
+        check_key(self._shapes, key)
+
     def read(self, name: str, key: Any) -> Any:
         """What a state holds under a key, seen from outside: a copy; None where there is nothing.
 
@@ -315,6 +334,7 @@ class Store(KeyedStore):
     def adopt(self, table: Table) -> None:
         """A table that came with the backend's files."""
         self._tables[table.name] = table
+        self._restored.add(table.name)
 
     def load(self, written: TableSnapshot, block: Block, owns: Owns) -> None:
         """Put a block of a snapshot in; where its classes cannot be told yet, it waits for the declaration."""
@@ -322,6 +342,7 @@ class Store(KeyedStore):
         table = self._tables.get(name)
         if table is None:
             table = self._tables[name] = self._make(name, spec_of(written))
+            self._restored.add(name)
             table.stamped = written.ttl
         if name not in self._waiting:
             try:
@@ -370,6 +391,13 @@ class Store(KeyedStore):
         elif spec.ttl is None and table.stamped:
             table.rewrite(lambda value: unwrap(spec.kind, value))
         table.stamped = spec.ttl is not None
+
+
+def _keys_in(table: Table) -> Iterator[Any]:
+    """The keys that a table has entries of, those of several namespaces several times."""
+    if not table.spec.namespaced:
+        return iter(table.data)
+    return chain.from_iterable(table.data[space] for space in table.data)
 
 
 def _shape(spec: StateSpec) -> str:

@@ -6,7 +6,6 @@ import typing
 from collections.abc import Callable, Iterable
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from enum import Enum
 from typing import Any, Final, TypeAlias, final
 from uuid import UUID
 
@@ -139,7 +138,7 @@ def _shape(key: Any) -> Shape:
         return "str"
     if isinstance(key, (int, float, Decimal)):
         return "int" if isinstance(key, int) else "float"
-    return kind.__qualname__ if not isinstance(key, Enum) else type(key).__qualname__
+    return "bytes" if isinstance(key, bytes) else kind.__qualname__
 
 
 def _alike(a: Shape, b: Shape) -> bool:

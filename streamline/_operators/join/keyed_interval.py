@@ -105,6 +105,8 @@ class KeyedIntervalJoin(TwoInputOperator):
 
     async def open(self, ctx: OperatorContext) -> None:
         self._store = ctx.store
+        for keys in self._keys:
+            keys.expect(ctx.store)
         self._tables = (ctx.store.table("left", self.state["left"]), ctx.store.table("right", self.state["right"]))
         self._expiry = ctx.store.table("expiry", self.state["expiry"])
         self._due = sorted(self._expiry.data)

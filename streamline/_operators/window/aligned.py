@@ -82,6 +82,7 @@ class AlignedWindows(Operator):
 
     async def open(self, ctx: OperatorContext) -> None:
         self._store = ctx.store
+        self._keys.expect(ctx.store)
         name = "elements" if self._incremental is None else "windows"
         self._table = ctx.store.table(name, self.state[name])
         self._ends = sorted(self._table.data)

@@ -181,6 +181,7 @@ class GeneralWindows(Operator):
     async def open(self, ctx: OperatorContext) -> None:
         self._ctx = ctx
         self._store = ctx.store
+        self._keys.expect(ctx.store)
         name = "contents" if self._accumulates else "elements"
         self._contents = ctx.store.table(name, self.state[name])
         if self._merging:

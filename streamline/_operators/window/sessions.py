@@ -107,6 +107,7 @@ class SessionWindows(Operator):
 
     async def open(self, ctx: OperatorContext) -> None:
         self._store = ctx.store
+        self._keys.expect(ctx.store)
         self._table = ctx.store.table("sessions", self.state["sessions"])
         data = self._table.data
         for n, key in enumerate(list(data)):
