@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol, final
+from typing import Any, Final, Protocol, final
 
 import anyio
 import anyio.abc
@@ -20,7 +21,7 @@ from streamline._core.keys import group_range, owner, stable_hash
 from streamline._core.time import Clock, SystemClock, sleep
 from streamline._graph.stream_graph import Edge, Node, StreamGraph
 from streamline._runtime.checkpointing import Checkpointing, Undecided
-from streamline._runtime.guard import apart, leaves, whole
+from streamline._runtime.guard import Exit, Starter, apart, leaves, whole
 from streamline._runtime.in_flight import share_elements
 from streamline._runtime.loop_lag import LoopLag
 from streamline._runtime.metrics import MetricGroup
@@ -41,6 +42,9 @@ from streamline.errors import StreamlineError, ValidationException
 __all__ = ("Attempt",)
 
 _log = logging.getLogger("streamline.job")
+
+#: Errors that are logged beside the one that an attempt fails with.
+_MOST_LINES: Final = 5
 
 
 class Owner(Protocol):
@@ -85,6 +89,7 @@ class Attempt:
         self._restored: Mapping[str, RestoredOperator] = {}
         self._shares: dict[int, list[SourceShare]] = {}
         self._group: anyio.abc.TaskGroup | None = None
+        self._starter = Starter()
         self._error: BaseException | None = None
         self._running = 0
         self._alignment = AlignmentGroups()
@@ -104,7 +109,8 @@ class Attempt:
 
     def spawn(self, function: Callable[[], Awaitable[None]], name: str) -> None:
         assert self._group is not None
-        self._group.start_soon(self._guard, function, f"in {name} of job {self.job_name!r}", name=name)
+        where = f"in {name} of job {self.job_name!r}"
+        self._starter.start(self._group, partial(self._guard, function, where), name)
 
     async def _guard(self, function: Callable[[], Awaitable[None]], where: str) -> None:
         """Run a task or a helper of one: its failure fails the attempt, and the attempt's end cancels it."""
@@ -122,8 +128,9 @@ class Attempt:
 
     async def run(self, ready: asyncio.Future[None]) -> None:
         """Run to the end; raises the first failure as it was raised."""
-        self._restored = await apart(partial(self.job.checkpointing.restore_point, self._program()))
-        splits = await apart(self._discover)
+        where = f"at the start of job {self.job_name!r}"
+        self._restored = await apart(partial(self.job.checkpointing.restore_point, self._program()), where)
+        splits = await apart(self._discover, where)
         self._build(splits)
         self._restored = {}
         tasks: Sequence[SourceTask | OperatorTask] = [*self.operators, *self.sources]
@@ -135,7 +142,7 @@ class Attempt:
             async with anyio.create_task_group() as group:
                 self._group = group
                 for task in tasks:
-                    group.start_soon(self._task, task, name=f"{task.operator_name}[{task.subtask_index}]")
+                    self._starter.start(group, partial(self._task, task), f"{task.operator_name}[{task.subtask_index}]")
                 for node in self.job.graph.topological():
                     if node.source is not None and node.source.discovery_interval is not None:
                         self.spawn(partial(self._watch, node, splits[node.id]), f"discovery of {node.name}")
@@ -146,8 +153,8 @@ class Attempt:
         except BaseExceptionGroup as group_error:
             if self._error is not None:
                 others = [e for e in leaves(group_error) if e is not self._error and isinstance(e, Exception)]
-                for other in others:
-                    _log.error("job %s: while it was failing, also", self.job_name, exc_info=other)
+                for line in _lines(others):
+                    _log.error("job %s: while it was failing, also %s", self.job_name, line)
                 raise self._error from self._error.__cause__
             raise
         else:
@@ -155,6 +162,7 @@ class Attempt:
                 raise StreamlineError(f"{self._running} tasks of job {self.job_name!r} were cancelled, but not the job")
         finally:
             self._group = None
+            self._starter.close()
             if lag is not None:
                 lag.stop()
 
@@ -178,9 +186,13 @@ class Attempt:
                 note(e, task.where)
                 _log.warning("what was prepared %s could not be ended: %s", task.where, e, exc_info=e)
 
-        async with anyio.create_task_group() as group:
-            for task in self.operators:
-                group.start_soon(settle, task, name=f"end of {task.operator_name}[{task.subtask_index}]")
+        starter = Starter()
+        try:
+            async with anyio.create_task_group() as group:
+                for task in self.operators:
+                    starter.start(group, partial(settle, task), f"end of {task.operator_name}[{task.subtask_index}]")
+        finally:
+            starter.close()
 
     def _fail(self, error: BaseException) -> None:
         """End the attempt with an error that comes from none of its tasks."""
@@ -385,3 +397,12 @@ class Attempt:
 
         limit = node.max_parallelism_in(parallelism, self.job.options.max_parallelism)
         return share_elements(before.snapshots, subtask, parallelism, channels, spec_of, limit)
+
+
+def _lines(errors: Sequence[BaseException]) -> list[str]:
+    """Errors that came with the first one, in a few short lines: mostly it is the same again, in other subtasks."""
+    found = Counter((str(e) if isinstance(e, Exit) else f"{type(e).__name__}: {e}").partition("\n")[0] for e in errors)
+    lines = [text if n == 1 else f"{n} times {text}" for text, n in found.most_common(_MOST_LINES)]
+    if len(found) > _MOST_LINES:
+        lines.append(f"{len(found) - _MOST_LINES} other errors")
+    return lines

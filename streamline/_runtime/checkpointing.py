@@ -312,7 +312,8 @@ class Checkpointing:
         except CaptureAborted:
             return
         except Exception as e:
-            _log.warning("checkpoint %d of %s failed", n, key, exc_info=e)
+            first = n in self._targets  # mostly the others fail alike
+            _log.warning("checkpoint %d of %s failed: %s", n, key, _reason(e), exc_info=e if first else None)
             self._follow(self.coordinator.on_decline(self._clock.now(), n, self._who(key), _reason(e), e))
         finally:
             self._captures.pop((key, n), None)

@@ -15,6 +15,7 @@ from streamline._graph.stream_graph import StreamGraph
 from streamline._runtime.attempt import Attempt
 from streamline._runtime.checkpointing import Checkpointing
 from streamline._runtime.coordinator import CheckpointSettings
+from streamline._runtime.guard import Exit
 from streamline._runtime.health import JobHealth, health_of, register_metrics
 from streamline._runtime.metrics import MetricGroup, value_of
 from streamline._runtime.options import CheckpointOptions, ExecutionOptions
@@ -41,6 +42,9 @@ __all__ = (
 )
 
 _log = logging.getLogger("streamline.job")
+
+#: How often the end of a job is tried where it is cancelled.
+_TRIES: Final = 3
 
 
 async def launch(graph: StreamGraph, options: ExecutionOptions) -> Job:
@@ -120,7 +124,7 @@ class Job:
                     self._unsettled = [a for a in self._unsettled if a.prepared]
                     if self.status is JobStatus.CANCELLING:
                         raise asyncio.CancelledError from error
-                    await self.checkpointing.end(f"the job failed: {type(error).__name__}: {error}")
+                    await self.checkpointing.end(f"the job failed: {_text(error)}")
                     helps = ready.done() and not _is_hopeless(error)
                     delay = strategy.delay_after_failure(self.clock.now()) if strategy and helps else None
                     if delay is None:
@@ -142,15 +146,16 @@ class Job:
             self.status = JobStatus.CANCELED
             if not ready.done():
                 ready.cancel()
+        except GeneratorExit:
+            self.status = JobStatus.FAILED  # thrown away with its loop: nothing can be waited for
+            raise
         except BaseException as error:
-            if isinstance(error, Exception):
-                await self._give_up("the job failed", "failed")
+            # A SystemExit goes to whoever waits for the job: out of this task it would stop the loop at once.
+            await self._give_up("the job failed", "failed")
             self.status = JobStatus.FAILED
-            self._error = error
+            self._error = error.error if isinstance(error, Exit) else error
             if not ready.done():
-                ready.set_exception(error)
-            if not isinstance(error, Exception):
-                raise
+                ready.set_exception(self._error)
         finally:
             self._ended_at = self.clock.now()
 
@@ -174,11 +179,15 @@ class Job:
                 await self.checkpointing.close(outcome)
                 await self._settle()
 
-        ending = asyncio.get_running_loop().create_task(give_up(), name=f"end of job {self.name}")
-        while not ending.done():
-            with contextlib.suppress(asyncio.CancelledError):  # it ends already: who cancels it now waits for that
-                await asyncio.wait({ending})
-        ending.result()
+        for _ in range(_TRIES):
+            ending = asyncio.get_running_loop().create_task(give_up(), name=f"end of job {self.name}")
+            while not ending.done():
+                with contextlib.suppress(asyncio.CancelledError):  # it ends already: who cancels it now waits for that
+                    await asyncio.wait({ending})
+            if not ending.cancelled():  # at the end of its program asyncio.run cancels every task there is
+                ending.result()
+                return
+        _log.error("job %s: its end was cancelled over and over; what sinks have prepared may be left", self.name)
 
     async def _settle(self) -> None:
         """End what sinks have prepared and nobody will commit or abort any more."""
@@ -316,7 +325,11 @@ class Job:
             _log.error("job %s failed and nobody waited for it", self.name, exc_info=self._error)
 
 
+def _text(error: BaseException) -> str:
+    return str(error) if isinstance(error, Exit) else f"{type(error).__name__}: {error}"
+
+
 def _is_hopeless(error: BaseException) -> bool:
     """Whether the same would happen again after a restart."""
-    never = (StateMigrationException, StateEncodingException)
+    never = (StateMigrationException, StateEncodingException, Exit)
     return isinstance(error, never) or isinstance(error.__cause__, StateEncodingException)

@@ -26,7 +26,7 @@ from streamline._core.elements import (
 from streamline._core.log_context import LOG_CONTEXT, LogContext
 from streamline._core.time import Clock, TimerHandle, perf_counter
 from streamline._runtime.event_time_watch import EventTimeWatch, LateWatch, held_back
-from streamline._runtime.failing_record import note_record
+from streamline._runtime.failing_record import explained, note_record
 from streamline._runtime.fresh_context import in_fresh_context
 from streamline._runtime.in_flight import UnalignedCapture
 from streamline._runtime.metrics import MetricGroup
@@ -226,8 +226,11 @@ class OperatorTask:
             await self._loop()
         except Exception as e:
             note_record(e)
-            note(e, self.where)
-            ended_by = e
+            told = explained(e)
+            note(told, self.where)
+            ended_by = told
+            if told is not e:
+                raise told from e
             raise
         except BaseException as e:
             ended_by = e
@@ -244,7 +247,10 @@ class OperatorTask:
                 if ended_by is None:
                     raise
                 # Often it only follows from the first one, which is what has to be seen.
-                _log.error("another error, %s", where, exc_info=e)
+                said, key = self.host.said, f"close of {self.operator_name}"
+                first = key not in said  # mostly the other subtasks fail alike
+                said.add(key)
+                _log.error("another error, %s: %s: %s", where, type(e).__name__, e, exc_info=e if first else None)
             finally:
                 self.state.close()
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import sys
+import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -288,3 +291,31 @@ async def test_attempts_that_cannot_begin_leave_nothing_but_what_was_prepared(tm
     assert faults[1].struck == 20
     assert ledger.committed == [("k0", 0), ("k1", 1), ("k2", 2), ("k0", 3), ("k1", 4)] and ledger.prepared == {}
     assert len(client._job._unsettled) == 0
+
+
+def test_a_program_that_ends_while_its_job_is_being_cancelled_leaves_nothing() -> None:
+    """asyncio.run cancels every task there is, those too that end the job, at whatever step they are."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for steps in range(20):
+            ledger, hold, seen = Ledger(), Hold("beside", 1), []
+
+            async def program() -> None:
+                job = MiniJob(two_ways(ledger), configuration=options(None), faults=[hold])  # noqa: B023
+                client = await job.start()
+                await until(job, 400)
+                assert hold.held == [1] and len(ledger.prepared) == 1  # noqa: B023
+                client._job.cancel_nowait()  # as results do that are dropped
+                for _ in range(steps):  # noqa: B023
+                    await asyncio.sleep(0)
+                seen.append(client)  # noqa: B023
+
+            unraisable, sys.unraisablehook = sys.unraisablehook, seen.append
+            try:
+                asyncio.run(program())
+                gc.collect()
+            finally:
+                sys.unraisablehook = unraisable
+            (client,) = seen
+            assert client._job.status.name == "CANCELED", steps
+            assert ledger.prepared == {} and len(ledger.aborted) == 3, steps

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from streamline import StreamExecutionEnvironment, StreamlineError
+from streamline.connectors.memory import CollectionSource
 from streamline.stream.job_client import JobClient
 from streamline.stream.results import CollectedResults
 from streamline.testing import VirtualClock, no_leaks, settle
@@ -254,3 +255,99 @@ async def test_results_that_are_left_before_their_error_was_read_leave_it_in_the
     del results
     gc.collect()
     assert "job two failed and nobody waited for it" in caplog.text
+
+
+# -- functions that want the program to end ---------------------------------------------------------------------------
+
+
+def leave(error: BaseException) -> Callable[[int], int]:
+    def function(value: int) -> int:
+        raise error
+
+    return function
+
+
+def program_of(error: BaseException, place: str) -> StreamExecutionEnvironment:
+    env = environment().set_parallelism(2)
+    env.enable_checkpointing("1 s")  # with restarts: there is to be none
+
+    async def source() -> AsyncIterator[int]:
+        yield 1
+        if place == "source":
+            raise error
+        yield 2
+
+    class Discovered(CollectionSource[int]):  # type: ignore[misc]
+        async def discover(self) -> Any:
+            raise error
+
+    stream: Any = env.from_source(Discovered([1]) if place == "discovery" else source)
+    stream = stream.key_by(lambda v: v)
+    if place == "process":
+        stream.map(leave(error)).add_sink(lambda v: None)
+    else:
+        stream.add_sink(lambda v: None)
+    return env
+
+
+@pytest.mark.parametrize("place", ["process", "source", "discovery"])
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()], ids=["exit", "interrupt"])
+async def test_an_exit_out_of_a_function_reaches_whoever_waits(
+    error: BaseException, place: str, virtual_clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with no_leaks():
+        try:
+            await program_of(error, place).execute()
+        except (SystemExit, KeyboardInterrupt) as e:
+            caught = e
+    assert caught is error
+    assert "attempt" not in caplog.text
+
+
+async def test_an_exit_reaches_the_reader_of_results(virtual_clock: VirtualClock) -> None:
+    error, caught = SystemExit(3), None
+    async with environment().from_collection([1]).map(leave(error)).execute_and_collect() as results:
+        try:
+            await anext(results)
+        except SystemExit as e:
+            caught = e
+    assert caught is error
+
+
+async def test_a_generator_exit_out_of_a_function_is_an_error(virtual_clock: VirtualClock) -> None:
+    env = environment()
+    env.from_collection([1]).map(leave(GeneratorExit())).add_sink(lambda v: None)
+    with pytest.raises(RuntimeError, match="a function raised GeneratorExit"):
+        await env.execute()
+
+
+def test_a_program_ends_with_the_exit_of_its_function_and_nothing_is_left(recwarn: pytest.WarningsRecorder) -> None:
+    async def program() -> None:
+        await program_of(SystemExit(3), "process").execute()
+
+    with pytest.raises(SystemExit) as ended:
+        asyncio.run(program())
+    assert ended.value.code == 3
+    gc.collect()
+    assert [str(w.message) for w in recwarn] == []
+
+
+async def test_what_fails_beside_the_first_error_is_one_line(
+    virtual_clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    env = environment().set_parallelism(8)
+    barrier = asyncio.Barrier(8)
+
+    async def together(value: int) -> int:
+        await barrier.wait()
+        raise ValueError("the same in every subtask\nand more of it")
+
+    stream = env.from_collection(range(8)).rebalance().map(together)
+    stream.add_sink(lambda v: None)
+    with pytest.raises(ValueError, match="the same in every subtask"):
+        await env.execute("noisy")
+    errors = [r for r in caplog.records if r.levelname == "ERROR"]
+    assert [r.getMessage() for r in errors] == [
+        "job noisy: while it was failing, also 7 times ValueError: the same in every subtask"
+    ]
+    assert errors[0].exc_info is None
