@@ -2,13 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from operator import length_hint
 from typing import Any, Final
 
-__all__ = ("note_position", "note_value", "stopped")
+__all__ = ("NotNull", "note_position", "note_value", "stopped")
 
 _LONGEST: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class NotNull:
+    """Columns that generated code reads without looking for None: it is looked for where the code has failed.
+
+    It stands among the globals of that code.
+
+    Attributes:
+        columns: name, type, and Python source of the value over the record `r`.
+    """
+
+    columns: tuple[tuple[str, str, str], ...]
+
+    def missing(self, record: Any, names: Mapping[str, Any]) -> str | None:
+        """What is wrong with a record, None where it is not that a column is None; `names`: the code's globals."""
+        for name, type_, source in self.columns:
+            try:
+                value = eval(source, {**names, "r": record})
+            except Exception:  # it is no such record
+                return None
+            if value is None:
+                return f"None does not fit `{name} {type_}`"
+        return None
 
 
 def note_value(error: BaseException, value: Any, what: str = "record") -> None:

@@ -16,14 +16,17 @@ from typing import Any, Final
 
 from streamline._core import types as t
 from streamline._core.changes import Row
+from streamline._core.failure import NotNull
 from streamline._core.types import DataType, Field
 from streamline.errors import TableException
 from streamline.table.codegen.source import compile_function
-from streamline.table.expr.entry import guarded
+from streamline.table.expr.entry import guarded, present
 
 __all__ = ("Converter", "Inward", "Outward", "constructor", "converter_in", "converter_out")
 
 Converter = Callable[[Any], Any]
+#: Equal ones are one object.
+_SAME_CHECKS: Final[dict[NotNull, NotNull]] = {}
 
 _EPOCH: Final = datetime(1970, 1, 1)
 _EPOCH_UTC: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -62,6 +65,10 @@ class _Sources:
 class Inward(_Sources):
     """Conversions of values that come in."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._not_null: list[tuple[str, str, str]] = []
+
     def source(self, value: str, declared: DataType, derived: DataType | None, column: str) -> str:
         """Source of a value in inner form.
 
@@ -72,10 +79,18 @@ class Inward(_Sources):
             column: for messages.
         """
         convert = converter_in(declared, derived, column)
+        nullable = declared.nullable or derived is None or derived.nullable
+        if not nullable:
+            self._not_null.append((column, _shown(declared), value))
+            checks = NotNull(tuple(self._not_null))
+            self.namespace["columns_not_null"] = _SAME_CHECKS.setdefault(checks, checks)
         if convert is None and declared.is_integer:
-            read = self.name(("integer", declared.root, column), "read", lambda: _integer(declared, column))
-            nullable = declared.nullable or derived is None or derived.nullable
+            whole = ("integer", declared.root, column, nullable)
+            read = self.name(whole, "read", lambda: _integer(declared, column, nullable))
             return guarded(value, len(self._names), _bits(declared), read, nullable)
+        if not nullable:
+            read = self.name(("null", column), "read", lambda: _no_null(declared, column))
+            value = present(value, len(self._names), read)
         if convert is None:
             return value
         key = ("in", declared.null().materialized(), None if derived is None else derived.null(), column)
@@ -118,22 +133,38 @@ def _bits(type_: DataType) -> int:
     return t.INTEGER_BITS[type_.root]
 
 
+def _shown(declared: DataType) -> str:
+    shown = declared.null().materialized().summary(True)
+    return shown if declared.nullable else f"{shown} NOT NULL"
+
+
 def _unfit(value: Any, declared: DataType, column: str, why: str = "") -> TableException:
     shown = declared.null().materialized().summary(True)
     tail = f": {why}" if why else ""
     return TableException(f"{value!r} does not fit `{column} {shown}`{tail}")
 
 
-def _integer(declared: DataType, column: str) -> Converter:
+def _is_null(declared: DataType, column: str) -> TableException:
+    return TableException(f"None does not fit `{column} {_shown(declared)}`")
+
+
+def _no_null(declared: DataType, column: str) -> Converter:
+    def read_null(value: Any) -> Any:
+        raise _is_null(declared, column)
+
+    return read_null
+
+
+def _integer(declared: DataType, column: str, nullable: bool = True) -> Converter:
     bits = _bits(declared)
     low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
 
     def read_integer(value: Any) -> Any:
-        if value is None:
+        if value is None and nullable:
             return None
         if isinstance(value, int) and low <= value <= high:
             return int(value)
-        raise _unfit(value, declared, column)
+        raise _unfit(value, declared, column) if value is not None else _is_null(declared, column)
 
     return read_integer
 

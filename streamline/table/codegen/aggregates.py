@@ -208,6 +208,10 @@ class Aggregates:
 
     def first(self, w: Writer) -> None:
         """The slots after the first row of a group."""
+        for name in dict.fromkeys(self._arguments.values()):
+            if name in self._guards:  # added to another number None fails by itself
+                with w.block(f"if {name} is None:"):
+                    w.line(f"{self._guards[name]}({name})")
         for i, code in enumerate(self._codes):
             plain = not code.sparse and self._distinct[i] is None
             site = self._site(code, w, self._names[i])

@@ -1,9 +1,13 @@
-"""Whole numbers that come into a table: Python's have no bounds, SQL's have.
+"""Values that come into a table: Python's whole numbers have no bounds, SQL's have, and NOT NULL columns take no None.
 
 A column of an integer type is read through a guard, an expression that fails where the value does not fit the type:
 every operator behind it may rely on that. The guard costs about 10 ns a value. Where it makes no difference it is taken
 off again: a comparison is right for any number, and arithmetic whose result fits the type is right too, so that the
 guarded form is only evaluated where the result has to be wrapped.
+
+A column that is NOT NULL is read without a look for None where None makes the operation fail, which is explained then
+(`NotNull`); where it would go through in silence, a guard of its own looks for it. What is not read at all, as by
+COUNT(x) or x IS NULL of such a column, is not looked at.
 """
 
 from __future__ import annotations
@@ -11,9 +15,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ("guard_of", "guarded", "without_guards")
+__all__ = ("guard_of", "guarded", "present", "without_guards")
 
 _GUARD: Final = re.compile(r"\((in_\d+) if -\d+ <= \(\1 := (.+?)\) <= \d+ else (\w+)\(\1\)\)")
+_PRESENT: Final = re.compile(r"\((in_\d+) if \(\1 := (.+?)\) is not None else (\w+)\(\1\)\)")
 
 
 def guarded(source: str, number: int, bits: int, read: str, nullable: bool) -> str:
@@ -31,9 +36,23 @@ def guarded(source: str, number: int, bits: int, read: str, nullable: bool) -> s
     return f"({name} if {low} <= ({name} := {source}) <= {high} else {read}({name}))"
 
 
+def present(source: str, number: int, read: str) -> str:
+    """Source of a value that is not None.
+
+    Args:
+        source: reads the value; it is evaluated once.
+        number: makes the name of a local of its own.
+        read: name of the function that is called with None, and says so.
+    """
+    name = f"in_{number}"
+    return f"({name} if ({name} := {source}) is not None else {read}({name}))"
+
+
 def without_guards(source: str) -> str:
     """The same without the guards of columns that are NOT NULL."""
-    return _GUARD.sub(lambda m: m[2], source) if " := " in source else source
+    if " := " not in source:
+        return source
+    return _GUARD.sub(lambda m: m[2], _PRESENT.sub(lambda m: m[2], source))
 
 
 def guard_of(source: str) -> str | None:
