@@ -91,14 +91,14 @@ def find_option(key: str) -> Option | None:
     """The option of a key (or of one of its older names); None where the key is Flink's and means nothing here.
 
     Raises:
-        ValidationException: nobody knows the key; the message names the nearest.
+        ValidationException: nobody knows the key; the message names the nearest, where one is near.
     """
     option = OPTIONS.get(ALIASES.get(key, key))
     if option is not None:
         return option
     if key in FOREIGN or key.startswith(FOREIGN_PREFIXES):
         return None
-    near = difflib.get_close_matches(key, [*OPTIONS, *ALIASES, *FOREIGN], 1, 0.0)
+    near = difflib.get_close_matches(key, [*OPTIONS, *ALIASES, *FOREIGN], 1, 0.7)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise ValidationException(f"unknown configuration key {key!r}{hint}")
 

@@ -13,12 +13,13 @@ from streamline._operators.fields import Rolling
 from streamline._operators.function import FunctionOperator
 from streamline._operators.keys import Keys
 from streamline.abc import Batch, OperatorContext, Output, StateSpec, StateTable
+from streamline.errors import StreamlineError
 
 __all__ = ("Reduce",)
 
 _ABSENT: Final = object()
 #: Results of these classes are never changed in place.
-_FIXED: Final = frozenset({int, float, str, bool, bytes, tuple, type(None)})
+_FIXED: Final = frozenset({int, float, str, bool, bytes, tuple})
 
 
 #: Results in one batch.
@@ -68,6 +69,8 @@ class Reduce(FunctionOperator):
                 else:
                     after = call(before, value)
                     if type(after) not in _FIXED:
+                        if after is None and before is not None:
+                            raise StreamlineError("the reduce function returned None: is there a `return` missing?")
                         if type(after) not in kinds.plain:
                             kinds.learn({type(after)})
                         if later or type(after) in kinds.awaitable:

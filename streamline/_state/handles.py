@@ -13,7 +13,7 @@ from typing import Any, Final
 from streamline._core.copying import copier
 from streamline._core.declare import StateSpec
 from streamline.abc import KeyedStore, StateTable
-from streamline.errors import ValidationException
+from streamline.errors import StreamlineError, ValidationException
 
 __all__ = ("KINDS", "NO_KEY", "WINDOW_KINDS", "NoKey", "WindowHandles")
 
@@ -280,7 +280,10 @@ class ReducingHandle(_Keyed):
         """Combine one more with what is there."""
         found = self._get(_ABSENT)
         reduce = self._spec.reduce
-        self._put(value if found is _ABSENT or reduce is None else reduce(found, value))
+        after = value if found is _ABSENT or reduce is None else reduce(found, value)
+        if after is None and found is not None and found is not _ABSENT:
+            raise StreamlineError("the function of reducing state returned None: is there a `return` missing?")
+        self._put(after)
 
 
 class WindowReducingHandle(_Windowed, ReducingHandle):
@@ -303,7 +306,11 @@ class AggregatingHandle(_Keyed):
         """Add one more to the accumulator."""
         aggregate = self._spec.aggregate
         found = self._get(_ABSENT)
-        self._put(aggregate.add(value, aggregate.create_accumulator() if found is _ABSENT else found))
+        before = aggregate.create_accumulator() if found is _ABSENT else found
+        after = aggregate.add(value, before)
+        if after is None and before is not None:
+            raise StreamlineError(f"{type(aggregate).__name__}.add returned None: is there a `return` missing?")
+        self._put(after)
 
 
 class WindowAggregatingHandle(_Windowed, AggregatingHandle):

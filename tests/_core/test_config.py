@@ -72,3 +72,11 @@ def test_observers_hear_of_changes() -> None:
     c.set("table.exec.state.ttl", "1 h")
     c.remove_config("table.exec.state.ttl")
     assert heard == [("table.exec.state.ttl", "1 h"), ("table.exec.state.ttl", None)]
+
+
+def test_a_key_that_is_near_none_gets_no_suggestion() -> None:
+    with pytest.raises(ValidationException) as failure:
+        Configuration({"my.own.thing": 1})
+    assert str(failure.value) == "unknown configuration key 'my.own.thing'"
+    with pytest.raises(ValidationException, match="did you mean 'parallelism.default'"):
+        Configuration({"paralelism.default": 1})
