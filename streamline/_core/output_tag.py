@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar, overload
 
 from streamline.errors import ValidationException
 
 __all__ = ("OutputTag",)
 
 
-class OutputTag:
+T = TypeVar("T")
+
+
+class OutputTag(Generic[T]):
     """Names a side output: records that a function sends with it are read by `get_side_output`.
 
     Two tags with the same id are the same output.
@@ -20,6 +23,10 @@ class OutputTag:
     #: Whether any tag was ever made: operators look for tagged records only then.
     used = False
 
+    @overload
+    def __init__(self, tag_id: str, type_info: type[T]) -> None: ...
+    @overload
+    def __init__(self: OutputTag[Any], tag_id: str, type_info: Any = None) -> None: ...
     def __init__(self, tag_id: str, type_info: Any = None) -> None:
         """
         Args:

@@ -160,7 +160,7 @@ class ProcessContext:
             raise StreamlineError("time_domain() belongs to on_timer: a record has none")
         return self.domain
 
-    def output(self, output_tag: OutputTag, value: Any) -> None:
+    def output(self, output_tag: OutputTag[Any], value: Any) -> None:
         """Send a record to a side output, with the timestamp of the record or timer that is being worked on.
 
         Raises:

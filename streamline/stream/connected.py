@@ -218,12 +218,12 @@ class IntervalJoined(Generic[T1, T2]):
         self._open[1] = True
         return self
 
-    def side_output_left_late_data(self, output_tag: OutputTag) -> IntervalJoined[T1, T2]:
+    def side_output_left_late_data(self, output_tag: OutputTag[Any]) -> IntervalJoined[T1, T2]:
         """Send late records of the left stream to a side output instead of dropping them."""
         self._late[0] = output_tag.tag_id
         return self
 
-    def side_output_right_late_data(self, output_tag: OutputTag) -> IntervalJoined[T1, T2]:
+    def side_output_right_late_data(self, output_tag: OutputTag[Any]) -> IntervalJoined[T1, T2]:
         """Send late records of the right stream to a side output instead of dropping them."""
         self._late[1] = output_tag.tag_id
         return self

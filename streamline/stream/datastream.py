@@ -230,7 +230,7 @@ class DataStream(Stream, StreamNode, Generic[T]):
     def _plain_origins(self) -> list[Origin]:
         return list(self._origins)
 
-    def get_side_output(self, output_tag: OutputTag) -> DataStream[Any]:
+    def get_side_output(self, output_tag: OutputTag[R]) -> DataStream[R]:
         """The records that the operator has sent to a side output.
 
         Raises:

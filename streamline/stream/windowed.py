@@ -64,7 +64,7 @@ class WindowPlan:
     trigger: Trigger[Any, Any] | None = None
     evictor: Evictor | None = None
     lateness: int = 0
-    late_tag: OutputTag | None = None
+    late_tag: OutputTag[Any] | None = None
 
 
 class _Windowed(Generic[T]):
@@ -132,7 +132,7 @@ class _Windowed(Generic[T]):
         self._plan = replace(self._plan, lateness=lateness)
         return self
 
-    def side_output_late_data(self, output_tag: OutputTag) -> Self:
+    def side_output_late_data(self, output_tag: OutputTag[Any]) -> Self:
         """Send records that come too late to a side output of the result instead of dropping them."""
         if not isinstance(output_tag, OutputTag):
             raise ValidationException(f"side_output_late_data needs an OutputTag, not {output_tag!r}")

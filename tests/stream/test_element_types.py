@@ -153,3 +153,15 @@ def test_sources_tell_what_they_give() -> None:
     env = StreamExecutionEnvironment.get_execution_environment()
     assert assert_type(env.from_source(source), DataStream[Click]).get_type() is Click
     assert_type(FileSource(paths="*.jsonl", value_type=Click), FileSource[Click])
+
+
+async def test_side_outputs_tell_what_they_give() -> None:
+    tag = assert_type(OutputTag("odd", int), OutputTag[int])
+
+    class Odd(ProcessFunction[Click, Click]):
+        def process_element(self, value: Click, ctx: Any) -> Iterator[Click]:
+            ctx.output(tag, value.n)
+            yield value
+
+    odd = clicks().process(Odd()).get_side_output(tag)
+    assert await results(assert_type(odd, DataStream[int])) == [1, 3]

@@ -102,7 +102,7 @@ class WindowContext:
             handle = self._handles[name] = self._store.window_handle(f"window:{name}", spec)
         return handle(self.current_window)
 
-    def output(self, output_tag: OutputTag, value: Any) -> None:
+    def output(self, output_tag: OutputTag[Any], value: Any) -> None:
         """Send a record to a side output, with the timestamp of the window's results."""
         if type(output_tag) is not OutputTag:
             raise ValidationException(f"output() needs an OutputTag, not {output_tag!r}")
