@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from streamline import StreamExecutionEnvironment
+from streamline import StreamExecutionEnvironment, WatermarkStrategy
 from streamline.errors import StreamlineError
-from streamline.functions import KeyedProcessFunction
+from streamline.functions import AggregateFunction, KeyedProcessFunction
 from streamline.state import AggregatingStateDescriptor, ReducingStateDescriptor
+from streamline.windows import EventTimeSessionWindows, TumblingEventTimeWindows
 
 
 class Forgets:
@@ -21,6 +22,21 @@ class Forgets:
 
     def get_result(self, accumulator: Any) -> Any:
         return accumulator
+
+
+class Window(AggregateFunction[int, Any, Any]):
+    def create_accumulator(self) -> Any:
+        return []
+
+    def add(self, value: int, accumulator: Any) -> Any:
+        if accumulator is not None:
+            accumulator.append(value)
+
+    def get_result(self, accumulator: Any) -> Any:
+        return accumulator
+
+    def merge(self, acc_a: Any, acc_b: Any) -> Any:
+        return acc_a
 
 
 class Adds(KeyedProcessFunction[Any, int, Any]):
@@ -58,3 +74,12 @@ async def test_state(descriptor: Any, said: str) -> None:
     env = StreamExecutionEnvironment.get_execution_environment()
     with pytest.raises(StreamlineError, match=said):
         await run(env.from_collection([1, 2]).key_by(lambda v: 0).process(Adds(descriptor)))
+
+
+@pytest.mark.parametrize("windows", [TumblingEventTimeWindows.of("1 s"), EventTimeSessionWindows.with_gap("1 s")])
+async def test_windows(windows: Any) -> None:
+    env = StreamExecutionEnvironment.get_execution_environment()
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda v, _: v)
+    stream = env.from_collection([1, 2]).assign_timestamps_and_watermarks(strategy)
+    with pytest.raises(StreamlineError, match="accumulator of Window became None: is there a `return` missing"):
+        await run(stream.key_by(lambda v: 0).window(windows).aggregate(Window()))

@@ -9,7 +9,7 @@ from typing import Any
 from streamline._core.copying import copy_value
 from streamline._operators.calls import style
 from streamline._operators.function import FunctionLife, instance, method_of
-from streamline.errors import ValidationException
+from streamline.errors import StreamlineError, ValidationException
 
 __all__ = ("Incremental", "aggregating", "reducing")
 
@@ -54,9 +54,16 @@ def aggregating(function: Any) -> Incremental:
                 f"{type(function).__name__}.{method} is async or yields; its methods return at once. "
                 "Await in a map before the window, or in the window function behind the aggregate"
             )
-    return Incremental(
-        function.create_accumulator, function.add, function.get_result, function.merge, FunctionLife(function)
-    )
+    create, get_result = function.create_accumulator, function.get_result
+
+    def result(accumulator: Any) -> Any:
+        if accumulator is None and create() is not None:
+            raise StreamlineError(
+                f"the accumulator of {type(function).__name__} became None: is there a `return` missing?"
+            )
+        return get_result(accumulator)
+
+    return Incremental(create, function.add, result, function.merge, FunctionLife(function))
 
 
 def reducing(function: Any) -> Incremental:
