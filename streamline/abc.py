@@ -415,6 +415,14 @@ class SourceContext(Protocol):
         """Say that `poll` may have something now. Callable from the loop's thread only."""
         ...
 
+    def set_is_processing_backlog(self, is_processing_backlog: bool) -> None:
+        """Say that the reader works off a backlog, whose records need not come soon, or no longer does.
+
+        While a reader says so, `execution.checkpointing.interval-during-backlog` holds. At a restart none does, until
+        it says so again.
+        """
+        ...
+
     def spawn(self, function: Callable[[], Awaitable[None]], name: str) -> None:
         """Run a background task in the job's task group; its failure fails the job, the job's end cancels it."""
         ...

@@ -102,6 +102,9 @@ class Attempt:
     def final_id(self, task: Any) -> int:
         return self.job.checkpointing.final_id(task)
 
+    def backlog(self, task: Any, processing: bool) -> None:
+        self.job.checkpointing.backlog(task, processing)
+
     def finished(self, task: Any, capture: Any = None) -> bool:
         _log.debug("%s[%d] of job %s has finished", task.operator_name, task.subtask_index, self.job_name)
         self.job.checkpointing.ended(task, capture)

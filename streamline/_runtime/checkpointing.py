@@ -324,6 +324,10 @@ class Checkpointing:
         key = key_of(member)
         return self.coordinator.final_id(key, self._last_captured.get(key, 0))
 
+    def backlog(self, member: Member, processing: bool) -> None:
+        """A source's task works off a backlog, or no longer."""
+        self._follow(self.coordinator.on_backlog(self._clock.now(), key_of(member), processing))
+
     def ended(self, member: Member, capture: Snapshots | None) -> None:
         """A task has ended, with this state; it waits for `release`."""
         if self._spawn is None:

@@ -45,6 +45,8 @@ class CheckpointSettings:
         unaligned: barriers overtake records, which then belong to the checkpoint.
         aligned_timeout: with `unaligned`, they begin to do so when they were not aligned for so long.
         exactly_once: inputs that are ahead wait for the others.
+        interval_during_backlog: from one trigger to the next while a source works off a backlog; 0: none meanwhile;
+            None: `interval`.
     """
 
     interval: int | None = None
@@ -55,6 +57,7 @@ class CheckpointSettings:
     unaligned: bool = False
     aligned_timeout: int = 0
     exactly_once: bool = True
+    interval_during_backlog: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +214,8 @@ class Checkpoints:
         self._next_trigger: int | None = None
         self._pause_until = 0
         self._failures = 0
+        #: Who works off a backlog. Tasks that are starting say so before `begin`.
+        self._backlog: set[Task] = set()
         #: When the last checkpoint of a job that has ended is tried again.
         self._retry_at: int | None = None
 
@@ -268,6 +273,14 @@ class Checkpoints:
     def _everybody_ended(self) -> bool:
         return bool(self._attempt.tasks) and self._attempt.tasks == self._attempt.ended.keys()
 
+    @property
+    def _period(self) -> int | None:
+        """From one trigger to the next as things are; None: there is no next."""
+        settings = self.settings
+        if self._backlog and settings.interval is not None and settings.interval_during_backlog is not None:
+            return settings.interval_during_backlog or None
+        return settings.interval
+
     def _trigger_at(self) -> int:
         return max(self._next_trigger or 0, self._pause_until)
 
@@ -280,7 +293,7 @@ class Checkpoints:
         self._retry_at = None
         self._failures = 0
         if self.settings.interval is not None:
-            self._next_trigger = now + self.settings.interval
+            self._next_trigger = None if self._period is None else now + self.settings.interval
         return self._go_on(now)
 
     def on_time(self, now: int) -> list[Instruction]:
@@ -319,6 +332,7 @@ class Checkpoints:
         """A subtask has ended with this state; it counts for every checkpoint that waits for the subtask."""
         attempt = self._attempt
         attempt.ended[task] = part
+        self._note_backlog(now, task, False)
         done: list[Instruction] = []
         for n, pending in list(self._pending.items()):
             if task in pending.waiting:
@@ -331,6 +345,16 @@ class Checkpoints:
             attempt.released.add(task)
             return done
         return done + self._go_on(now)
+
+    def on_backlog(self, now: int, task: Task, processing: bool) -> list[Instruction]:
+        """A source works off a backlog, or no longer.
+
+        The checkpoint that is next by then keeps its time, unless it is later than the interval that holds now, or
+        there are to be none.
+        """
+        if task not in self._attempt.ended:
+            self._note_backlog(now, task, processing)
+        return self._go_on(now)
 
     def on_stored(self, now: int, checkpoint_id: int, location: str) -> list[Instruction]:
         """The checkpoint's description is written: it is complete."""
@@ -391,6 +415,7 @@ class Checkpoints:
             done.append(_refusal(self._attempt.stopping, None, reason))
         self._pending.clear()
         self._requests.clear()
+        self._backlog.clear()
         self._attempt = _Attempt()
         return done
 
@@ -412,9 +437,21 @@ class Checkpoints:
                     return [Drain()]  # the savepoint is taken when everybody has ended
             return self._trigger(now, savepoint)
         if self.settings.interval is not None and self._may_trigger() and self._trigger_at() <= now:
-            self._next_trigger = now + self.settings.interval
+            self._next_trigger = None if self._period is None else now + self._period
             return self._trigger(now, None)
         return []
+
+    def _note_backlog(self, now: int, task: Task, processing: bool) -> None:
+        if processing:
+            self._backlog.add(task)
+        else:
+            self._backlog.discard(task)
+        if not self._attempt.running or self.settings.interval is None:
+            return
+        if self._period is None:
+            self._next_trigger = None
+        elif self._next_trigger is None or now + self._period < self._next_trigger:
+            self._next_trigger = now + self._period
 
     def _last(self, now: int) -> list[Instruction]:
         """Everybody has ended: one checkpoint that holds what all of them ended with, and they may go."""

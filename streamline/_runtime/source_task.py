@@ -137,6 +137,10 @@ class SourceTask:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
+    def set_is_processing_backlog(self, is_processing_backlog: bool) -> None:
+        """The reader works off a backlog, or no longer."""
+        self.host.backlog(self, is_processing_backlog)
+
     def spawn(self, function: Callable[[], Awaitable[None]], name: str) -> None:
         async def guarded() -> None:
             LOG_CONTEXT.set(LogContext(self.job_name, self.operator_name, self.subtask_index))

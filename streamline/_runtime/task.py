@@ -67,6 +67,10 @@ class TaskHost(Protocol):
         """The first checkpoint that will hold what a task ends with."""
         ...
 
+    def backlog(self, task: Any, processing: bool) -> None:
+        """A source's task works off a backlog, or no longer."""
+        ...
+
     def finished(self, task: Any, capture: Any = None) -> bool:
         """A task has ended in the ordinary way, with this state. Whether it has to wait for `release`."""
         ...

@@ -3,6 +3,7 @@
     HybridSource(sources=[FileSource(paths="archive", value_type=Order), KafkaSource(…)])
 
 The next source begins when every subtask has read the one before to its end. A checkpoint holds how far that has come.
+All sources but the last are a backlog: `execution.checkpointing.interval-during-backlog` holds while they are read.
 """
 
 from __future__ import annotations
@@ -205,6 +206,7 @@ class _HybridReader(SourceReader[T]):
         #: Splits of stages that were over when they were found.
         self._over: list[str] = []
         self._entered = False
+        self._in_backlog = False
 
     async def open(self, ctx: SourceContext, splits: Sequence[tuple[Split, Any]]) -> None:
         self._ctx = ctx
@@ -226,6 +228,10 @@ class _HybridReader(SourceReader[T]):
         """Open the readers of the stages one after the other."""
         while not self._closed:
             self._latch.clear()
+            in_backlog = self._progress.stage < self._source.last
+            if in_backlog != self._in_backlog:
+                self._in_backlog = in_backlog
+                self._ctx.set_is_processing_backlog(in_backlog)
             if self._wanted > self._stage:
                 await self._open_stage(self._wanted)
             elif self._inner is not None and self._waiting.get(self._stage):

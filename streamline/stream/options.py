@@ -77,6 +77,19 @@ def _interval(configuration: Configuration) -> int | None:
     return int(interval) if interval else None
 
 
+def _during_backlog(configuration: Configuration) -> int | None:
+    """Milliseconds between two checkpoints while a source works off a backlog, 0: none, None: as at other times."""
+    interval, during = _interval(configuration), configuration.value("execution.checkpointing.interval-during-backlog")
+    if interval is None or during is None:
+        return None
+    if 0 < during < interval:
+        raise ValidationException(
+            f"execution.checkpointing.interval-during-backlog is {during} ms, below the {interval} ms between two "
+            "checkpoints at other times: give a longer time, or 0 for none during a backlog"
+        )
+    return int(during)
+
+
 def _checkpoints(configuration: Configuration, restore: str | None) -> CheckpointOptions:
     def value(key: str) -> Any:
         return configuration.value(f"execution.checkpointing.{key}")
@@ -102,6 +115,7 @@ def _checkpoints(configuration: Configuration, restore: str | None) -> Checkpoin
         unaligned=unaligned,
         aligned_timeout=value("aligned-checkpoint-timeout"),
         exactly_once=exactly_once,
+        interval_during_backlog=_during_backlog(configuration),
     )
     if value("storage") == "filesystem" and value("dir") is None:
         raise ValidationException(

@@ -63,6 +63,9 @@ class _Host:
     def captured(self, task: Any, barrier: Barrier, capture: Capture | None) -> None:
         self.captures[barrier.checkpoint_id] = capture
 
+    def backlog(self, task: Any, processing: bool) -> None:
+        pass
+
     def final_id(self, task: Any) -> int:
         return max(self.captures, default=0) + 1
 

@@ -82,6 +82,77 @@ def test_a_pause_between_two() -> None:
     assert c.on_time(2700) == [Trigger(Barrier(2, 2700))]
 
 
+def test_none_during_a_backlog() -> None:
+    """0: none, not even the one that was next; when the last source is through, one interval later."""
+    c = started(interval_during_backlog=0)
+    assert c.on_backlog(300, "a", True) == c.on_backlog(400, "b", True) == []
+    assert c.due is None and c.on_time(50_000) == []
+    assert c.on_backlog(50_100, "a", False) == [] and c.due is None
+    assert c.on_backlog(50_200, "b", False) == [] and c.due == 51_200
+    assert c.on_time(51_199) == []
+    assert c.on_time(51_200) == [Trigger(Barrier(1, 51_200))]
+
+
+def test_fewer_during_a_backlog() -> None:
+    """The next one keeps its time, the others follow each other by the longer interval until the backlog ends."""
+    c = started(interval_during_backlog=5000)
+    c.on_backlog(300, "a", True)
+    assert c.due == 1000 and c.on_time(1000) == [Trigger(Barrier(1, 1000))]
+    whole(c, 1100, 1)
+    assert c.due == 6000 and c.on_time(5999) == []
+    assert c.on_time(6000) == [Trigger(Barrier(2, 6000))]
+    whole(c, 6100, 2)
+    assert c.on_backlog(6500, "a", False) == [] and c.due == 7500
+    c.on_time(7500)
+    whole(c, 7600, 3)
+    assert c.due == 8500
+
+
+def test_the_end_of_a_backlog_delays_no_checkpoint() -> None:
+    c = started(interval_during_backlog=5000)
+    c.on_backlog(100, "a", True)
+    c.on_time(1000)
+    whole(c, 1100, 1)
+    c.on_backlog(5800, "a", False)  # 6000 is sooner than an interval from now
+    assert c.due == 6000
+
+
+def test_a_backlog_makes_no_difference_without_an_interval_for_it() -> None:
+    for more in ({}, {"interval": None, "interval_during_backlog": 0}):
+        c = started(**more)
+        due = c.due
+        assert c.on_backlog(300, "a", True) == c.on_backlog(400, "a", False) == [] and c.due == due
+
+
+def test_a_source_that_ends_works_off_nothing() -> None:
+    c = started(interval_during_backlog=0)
+    c.on_backlog(100, "a", True)
+    assert c.on_ended(500, "a", "end") == [] and c.due == 1500
+    assert c.on_backlog(600, "a", True) == [] and c.due == 1500
+    # The last checkpoint, when everybody has ended, is taken whatever was said.
+    c = started(interval_during_backlog=0)
+    c.on_backlog(100, "a", True)
+    c.on_backlog(100, "b", True)
+    c.on_ended(500, "a", "end")
+    assert the(c.on_ended(600, "b", "end"), Trigger) == Trigger(Barrier(1, 600))
+
+
+def test_savepoints_are_taken_during_a_backlog() -> None:
+    c = started(interval_during_backlog=0)
+    c.on_backlog(100, "a", True)
+    assert c.request(200, Savepoint(1)) == [Trigger(Barrier(1, 200, savepoint=True))]
+
+
+def test_a_restart_begins_without_a_backlog() -> None:
+    c = started(interval_during_backlog=0)
+    c.on_backlog(100, "a", True)
+    c.stop("failed")
+    assert c.begin(2000, "ab") == [] and c.due == 3000
+    c.stop("failed")
+    c.on_backlog(3900, "a", True)  # a task that is starting
+    assert c.begin(4000, "ab") == [] and c.due is None
+
+
 def test_one_that_takes_too_long() -> None:
     c = started(timeout=500)
     c.on_time(1000)
@@ -229,10 +300,13 @@ class Life(RuleBasedStateMachine):
         timeout=st.sampled_from([10, 1000]),
         concurrent=st.integers(1, 3),
         tolerable=st.sampled_from([0, 2, 1000]),
+        during=st.sampled_from([None, 0, 50]),
     )
-    def start(self, interval: Any, pause: int, timeout: int, concurrent: int, tolerable: int) -> None:
+    def start(self, interval: Any, pause: int, timeout: int, concurrent: int, tolerable: int, during: Any) -> None:
         self.now = 0
-        self.c = Checkpoints(CheckpointSettings(interval, pause, timeout, concurrent, tolerable))
+        self.c = Checkpoints(
+            CheckpointSettings(interval, pause, timeout, concurrent, tolerable, interval_during_backlog=during)
+        )
         self.tasks = frozenset("abc")
         self.last = 0
         self.limit = concurrent
@@ -305,6 +379,10 @@ class Life(RuleBasedStateMachine):
             self.follow(self.c.on_stored(self.now, n, str(n)))
         else:
             self.follow(self.c.on_store_failed(self.now, n, "x"))
+
+    @rule(task=st.sampled_from("abc"), processing=st.booleans())
+    def backlog(self, task: str, processing: bool) -> None:
+        self.follow(self.c.on_backlog(self.now, task, processing))
 
     @rule(task=st.sampled_from("abc"))
     def decline_or_end(self, task: str) -> None:

@@ -28,10 +28,14 @@ class Context:
         self.subtask_index = subtask
         self.parallelism = parallelism
         self.woken = 0
+        self.backlog = False
         self._group = group
 
     def wake(self) -> None:
         self.woken += 1
+
+    def set_is_processing_backlog(self, is_processing_backlog: bool) -> None:
+        self.backlog = is_processing_backlog
 
     def spawn(self, function: Callable[[], Awaitable[None]], name: str) -> None:
         assert self._group is not None

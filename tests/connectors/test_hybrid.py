@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamline import StreamExecutionEnvironment, WatermarkStrategy
+from streamline import Configuration, StreamExecutionEnvironment, WatermarkStrategy
 from streamline.connectors.files import FileSource
 from streamline.connectors.generator import DataGeneratorSource, NumberSequenceSource
 from streamline.connectors.hybrid import HybridSource
 from streamline.connectors.memory import ChannelSource, CollectionSource
 from streamline.errors import ValidationException
+from streamline.functions import CheckpointListener, MapFunction
 from streamline.testing import FailOnRecord, MiniJob, VirtualClock
 from tests.recovery.ledger import Ledger
 
@@ -136,6 +138,61 @@ async def test_crashes_lose_and_double_nothing(
         await job.start(parallelism=after)
         await job.wait()
     assert Counter(ledger.committed) == Counter([*range(20), *range(100, 120)])
+
+
+@pytest.mark.parametrize("parallelism", [1, 3])
+async def test_all_sources_but_the_last_are_a_backlog(virtual_clock: VirtualClock, parallelism: int) -> None:
+    """Without checkpoints during a backlog the first one comes an interval after the last source's turn has come."""
+    seen: list[tuple[int, int]] = []
+    complete: list[int] = []
+
+    class Listen(MapFunction, CheckpointListener):
+        def map(self, value: int) -> int:
+            seen.append((virtual_clock.now() - began, value))
+            return value
+
+        def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+            complete.append(virtual_clock.now() - began)
+
+    past = DataGeneratorSource(lambda n: n, 60, 10.0)
+    present = DataGeneratorSource(lambda n: 100 + n, 60, 10.0)
+    env = StreamExecutionEnvironment.get_execution_environment(
+        Configuration(
+            {"execution.checkpointing.interval": "1 s", "execution.checkpointing.interval-during-backlog": "0 s"}
+        )
+    )
+    env.set_parallelism(parallelism)
+    listening = env.from_source(HybridSource(sources=[past, present])).map(Listen())
+    listening.set_parallelism(1).add_sink(lambda value: None)
+    began = virtual_clock.now()
+    await env.execute("backlog")
+    turn = min(at for at, value in seen if value >= 100)
+    assert sorted(value for _, value in seen) == [*range(60), *range(100, 160)]
+    assert turn > 5000 and min(complete) > turn  # ten a second take so long
+    ended = max(at for at, _ in seen)
+    periodic = [at for at in complete if at < ended]  # and then the last one
+    assert {b - a for a, b in pairwise(periodic)} == {1000} and len(periodic) >= 4
+
+
+async def test_after_a_crash_the_last_source_is_still_no_backlog(virtual_clock: VirtualClock) -> None:
+    ledger = Ledger()
+
+    def build(env: Any) -> None:
+        past, present = NumberSequenceSource(0, 9), DataGeneratorSource(lambda n: 100 + n, 50, 10.0)
+        source = HybridSource(sources=[past, present])
+        env.from_source(source).uid("numbers").map(lambda n: n).name("pass").uid("pass").sink_to(ledger).uid("ledger")
+
+    options = {
+        "execution.checkpointing.interval": "500 ms",
+        "execution.checkpointing.interval-during-backlog": 0,
+        "restart-strategy.type": "fixed-delay",
+    }
+    crash = FailOnRecord("pass", 40)
+    async with MiniJob(build, clock=virtual_clock, configuration=options, faults=[crash]) as job:
+        await job.wait()
+    assert crash.struck == 1 and Counter(ledger.committed) == Counter([*range(10), *range(100, 150)])
+    # Committed a little at a time: checkpoints were taken before the crash and after it.
+    assert len(ledger.commits) >= 8
 
 
 def test_sources_that_do_not_go_together(tmp_path: Path) -> None:

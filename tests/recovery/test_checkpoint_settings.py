@@ -60,6 +60,18 @@ async def test_unaligned_checkpoints_need_exactly_once_and_one_at_a_time(more: d
         await MiniJob(counting(Ledger()), configuration=configuration).start()
 
 
+@pytest.mark.parametrize(("during", "refused"), [("0 s", False), ("250 ms", False), ("249 ms", True), ("1 h", False)])
+async def test_the_interval_during_a_backlog_is_no_shorter_one(during: str, refused: bool) -> None:
+    configuration = options(**{"execution.checkpointing.interval-during-backlog": during})
+    job = MiniJob(counting(Ledger()), configuration=configuration)
+    if refused:
+        with pytest.raises(ValidationException, match="is 249 ms, below the 250 ms between two checkpoints"):
+            await job.start()
+    else:
+        await job.start()
+        await job.wait()
+
+
 async def test_a_checkpoint_that_takes_too_long_is_given_up_and_fails_the_job_by_default() -> None:
     configuration = options(**{"execution.checkpointing.timeout": "100 ms", "restart-strategy.type": "none"})
     hold = Hold("count", 2)

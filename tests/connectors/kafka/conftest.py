@@ -36,6 +36,9 @@ class Context:
     def wake(self) -> None:
         self._event.set()
 
+    def set_is_processing_backlog(self, is_processing_backlog: bool) -> None:
+        raise AssertionError("nothing of Kafka's is a backlog by itself")
+
     async def woken(self) -> None:
         await self._event.wait()
         self._event.clear()
