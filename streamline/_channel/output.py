@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol, final
 
 from streamline._channel.channel import Channel
+from streamline._channel.partition import FirstKey
 from streamline._core.elements import Barrier, Batch, Element, Watermark, WatermarkStatus
 from streamline.abc import Output, Partitioner
 
@@ -46,7 +47,7 @@ class ChannelOutput(Output):
         self._sides = {tag: list(routes) for tag, routes in (sides or {}).items()}
         routes = [*self._main, *(r for rs in self._sides.values() for r in rs)]
         self._all = [c for r in routes for c in r.channels]
-        only = self._main[0].channels if len(self._main) == 1 else ()
+        only = self._main[0].channels if len(self._main) == 1 and self._main[0].partitioner is None else ()
         #: The single channel of the common case.
         self._only = only[0] if len(only) == 1 else None
         #: The time slice of the job's tasks; None: this output never yields to the loop by itself.
@@ -81,6 +82,10 @@ class ChannelOutput(Output):
         else:
             for route in self._main:
                 await self._to(route, batch)
+                if type(route.partitioner) is FirstKey:
+                    route.partitioner = None
+                    if len(self._main) == 1:
+                        self._only = route.channels[0]
         # An operator may send much at once, e.g. when a watermark closes many windows.
         pace = self.pace
         if pace is not None and (since := pace.now()) >= pace.deadline:

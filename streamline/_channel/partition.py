@@ -16,6 +16,7 @@ from streamline.errors import StreamlineError
 __all__ = (
     "Broadcast",
     "Custom",
+    "FirstKey",
     "Forward",
     "Global",
     "Hash",
@@ -90,6 +91,8 @@ def targets(spec: PartitionSpec, source: int, sources: int, consumers: int) -> r
 
 def partitioner(spec: PartitionSpec, channels: int, max_parallelism: int, source: int) -> Partitioner | None:
     """The partitioner of one producer subtask over its `channels`; None where every record goes to every channel."""
+    if channels == 1 and isinstance(spec, Hash):
+        return FirstKey(spec.selector, max_parallelism)
     if channels == 1 or isinstance(spec, Broadcast):
         return None
     if isinstance(spec, Hash):
@@ -121,6 +124,17 @@ class _ToFirst(Partitioner):
     """The other subtasks have channels too: barriers, watermarks and the end have to reach them."""
 
     def partition(self, batch: Batch) -> Iterable[tuple[int, Batch]]:
+        return ((0, batch),)
+
+
+class FirstKey(Partitioner):
+    """Everything to the only subtask; the first record is asked for its key, so that a wrong selector shows."""
+
+    def __init__(self, selector: Callable[[Any], Any], max_parallelism: int) -> None:
+        self._by_key = _ByKey(selector, max_parallelism, 1)
+
+    def partition(self, batch: Batch) -> Iterable[tuple[int, Batch]]:
+        self._by_key.partition(Batch(batch.values[:1]))
         return ((0, batch),)
 
 
