@@ -6,6 +6,7 @@ import hashlib
 import importlib
 import os
 import shutil
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Protocol
@@ -147,6 +148,11 @@ class LocalFiles:
             raise NotADirectoryError(f"{there} is no folder")
         if not os.access(there, os.W_OK | os.X_OK):
             raise PermissionError(f"{there} may not be written to")
+        try:  # root may do everything, as far as can be asked; not all places let it
+            with tempfile.TemporaryDirectory(dir=there, prefix=".check-"):
+                pass
+        except OSError as e:
+            raise PermissionError(f"{there} takes no folders: {e.strerror}") from e
 
 
 def _digest(f: Any) -> tuple[int, str]:

@@ -6,11 +6,12 @@ import asyncio
 import gc
 from collections.abc import AsyncIterator, Callable
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from streamline import StreamExecutionEnvironment, StreamlineError
+from streamline import CheckpointException, StreamExecutionEnvironment, StreamlineError
 from streamline.connectors.memory import CollectionSource
 from streamline.stream.job_client import JobClient
 from streamline.stream.results import CollectedResults
@@ -351,3 +352,12 @@ async def test_what_fails_beside_the_first_error_is_one_line(
         "job noisy: while it was failing, also 7 times ValueError: the same in every subtask"
     ]
     assert errors[0].exc_info is None
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a place that not even root may write to")
+async def test_a_checkpoint_place_that_takes_no_folders_is_refused_at_the_start(virtual_clock: VirtualClock) -> None:
+    env = environment()
+    env.enable_checkpointing("1 s", storage="file:/proc/nope")
+    env.from_source(count).add_sink(lambda v: None)
+    with pytest.raises(CheckpointException, match="/proc"):
+        await asyncio.wait_for(env.execute(), 10)
