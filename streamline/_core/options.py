@@ -80,6 +80,7 @@ _option("execution.checkpointing.unaligned.enabled", "bool", False, "stream")
 _option("execution.checkpointing.unaligned.forced", "bool", False, "nobody")
 _option("execution.checkpointing.aligned-checkpoint-timeout", "duration", 0, "stream")
 _option("execution.checkpointing.incremental", "bool", False, "stream")
+_option("execution.checkpointing.snapshot-compression", "bool", False, "stream")
 _option("execution.checkpointing.interval-during-backlog", "duration", None, "stream")
 _option("execution.checkpointing.checkpoints-after-tasks-finish", "bool", True, "nobody")
 _option("execution.state-recovery.path", "str", None, "stream")
@@ -243,7 +244,6 @@ FOREIGN: Final = frozenset(
         "execution.checkpointing.local-backup.enabled",
         "execution.checkpointing.local-backup.dirs",
         "execution.checkpointing.pause-sources-until-first-checkpoint",
-        "execution.checkpointing.snapshot-compression",
         "execution.checkpointing.write-buffer-size",
         "execution.job-listeners",
         "execution.shutdown-on-attached-exit",

@@ -302,7 +302,7 @@ class Checkpointing:
                     await in_thread(snapshot.take_in)
                 part = Part(snapshot=snapshot)
             else:
-                entry = await write_part(files, folder, key.uid, snapshot)
+                entry = await write_part(files, folder, key.uid, snapshot, self._options.compress)
                 part = Part(entry)
                 if self._store is not None:
                     self._store.note_uploaded(n, entry.shared)
@@ -538,7 +538,7 @@ class Checkpointing:
                 continue
             if entry is None:
                 assert snapshot is not None
-                entry = await write_part(files, folder, key.uid, snapshot)
+                entry = await write_part(files, folder, key.uid, snapshot, self._options.compress)
                 entry.ended = key in ended
             entries[key.uid].append(entry)
         manifest = Manifest(

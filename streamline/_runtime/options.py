@@ -24,6 +24,7 @@ class CheckpointOptions:
             restarts within the process.
         savepoints: path or URL for savepoints; None: the job's folder.
         incremental: where the backend can, write only what is new since the last checkpoint.
+        compress: whether files of state are written compressed; both kinds are read.
         retained: how many complete checkpoints are kept.
         retain_on_cancellation, retain_on_failure: whether they stay when the job ends that way. When it has finished,
             they are deleted: there is nothing to go on with.
@@ -37,6 +38,7 @@ class CheckpointOptions:
     storage: str | None = None
     savepoints: str | None = None
     incremental: bool = False
+    compress: bool = False
     retained: int = 1
     retain_on_cancellation: bool = True
     retain_on_failure: bool = True

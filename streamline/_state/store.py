@@ -264,8 +264,12 @@ class CheckpointStore:
         return max((n for n, _ in await self.folders()), default=0) + 1
 
 
-async def write_part(files: Files, folder: str, uid: str, snapshot: SubtaskSnapshot) -> PartEntry:
+async def write_part(
+    files: Files, folder: str, uid: str, snapshot: SubtaskSnapshot, compress: bool = False
+) -> PartEntry:
     """Write the state of one subtask into the folder of a checkpoint that is not complete yet.
+
+    With `compress` its own file is compressed; those that it shares with other checkpoints stay as they are.
 
     Raises:
         CheckpointException: it could not be written; says where and why.
@@ -277,7 +281,7 @@ async def write_part(files: Files, folder: str, uid: str, snapshot: SubtaskSnaps
             for local, shared in uploads.new.items():
                 await in_thread(files.take, f"{_SHARED}/{shared.name}", uploads.folder / local)
             uploads.done()
-        entry = await in_thread(_write_part, files, folder, name, snapshot)
+        entry = await in_thread(_write_part, files, folder, name, snapshot, compress)
         if uploads is not None:
             entry.uploaded = sum(shared.size for shared in uploads.new.values())
         return entry
@@ -397,9 +401,9 @@ async def _read(files: Files, shared: Files) -> Checkpoint:
 # -- what runs in threads ------------------------------------------------------------------------------------------
 
 
-def _write_part(files: Files, folder: str, name: str, snapshot: SubtaskSnapshot) -> PartEntry:
+def _write_part(files: Files, folder: str, name: str, snapshot: SubtaskSnapshot, compress: bool) -> PartEntry:
     tally = Tally()
-    files.write(f"{folder}/{name}", tally.through(split_file(snapshot)))
+    files.write(f"{folder}/{name}", tally.through(split_file(snapshot, compress)))
     return PartEntry(snapshot.subtask_index, name, tally.size, tally.digest, shared=list(snapshot.files.values()))
 
 
@@ -454,8 +458,8 @@ def _read_part(files: Files, part: PartEntry) -> SubtaskSnapshot:
     if checksum != part.digest:
         raise CheckpointException(f"{where} is corrupt: its checksum does not match")
     if whole:
-        return join_file(lambda start, length: data[start : start + length], where)
-    return join_file(partial(files.read_at, part.file), where, whole=False)
+        return join_file(lambda start, length: data[start : start + length], size, where)
+    return join_file(partial(files.read_at, part.file), size, where, whole=False)
 
 
 def _needs(manifest: Manifest) -> frozenset[str]:

@@ -131,6 +131,7 @@ def _checkpoints(configuration: Configuration, restore: str | None) -> Checkpoin
         storage=value("dir"),
         savepoints=value("savepoint-dir"),
         incremental=value("incremental"),
+        compress=value("snapshot-compression"),
         retained=value("num-retained"),
         retain_on_cancellation=retention == "RETAIN_ON_CANCELLATION",
         retain_on_failure=retention != "NO_EXTERNALIZED_CHECKPOINTS",
