@@ -68,7 +68,8 @@ class ChannelOutput(Output):
     @property
     def waited(self) -> float:
         """Seconds spent waiting for room."""
-        return sum(c.waited for c in self._all)
+        only = self._only
+        return only.waited if only is not None and len(self._all) == 1 else sum(c.waited for c in self._all)
 
     async def send(self, batch: Batch) -> None:
         size = len(batch.values)

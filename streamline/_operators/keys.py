@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, Final
 
 from streamline._core.failure import note_position, stopped
 from streamline._core.keys import stable_hash
@@ -16,13 +16,20 @@ __all__ = ("Keys",)
 class Keys:
     """A key selector over batches. Keys without a value of their own are refused as soon as one is seen.
 
-    Keys are looked at by their classes, those of tuples by the classes of their parts: some 10 ns a record.
+    Keys are looked at by their classes, those of tuples by the classes of their parts: some 10 ns a record. So it is
+    done for the first batches and then for some; what slips through is refused by the next checkpoint, which cannot
+    encode it.
     """
 
-    __slots__ = ("_checked", "_selector", "_store")
+    __slots__ = ("_batches", "_checked", "_selector", "_store")
+
+    #: So many batches are looked at, and then each of so many.
+    _ALL: Final = 64
+    _EACH: Final = 8
 
     def __init__(self, selector: Callable[[Any], Any]) -> None:
         self._selector = selector
+        self._batches = 0
         self._checked: set[type] = {str, int}
         #: Has not seen a key yet.
         self._store: KeyedStore | None = None
@@ -42,7 +49,12 @@ class Keys:
             keys = list(map(self._selector, rest))
             if len(keys) != len(values):
                 raise stopped(values[len(keys)])
-            if not self._checked.issuperset(map(type, keys)) and not self._simple_tuples(keys):
+            self._batches = number = self._batches + 1
+            if (
+                (number <= self._ALL or not number % self._EACH)
+                and not self._checked.issuperset(map(type, keys))
+                and not self._simple_tuples(keys)
+            ):
                 rest = iter(values)
                 self._check(keys, rest)
             if self._store is not None:

@@ -247,9 +247,11 @@ class SourceTask:
             await self.output.watermark(moved)
 
     async def _loop(self) -> None:
-        reader, check = self.reader, self.host.time_slice.check
+        reader, time_slice = self.reader, self.host.time_slice
+        check, now = time_slice.check, time_slice.now
         while not self._ended_before:
-            await check()
+            if now() >= time_slice.deadline:
+                await check()
             if self._stop is not None:
                 break
             self._woken = False

@@ -24,7 +24,7 @@ from streamline._core.elements import (
     WatermarkStatus,
 )
 from streamline._core.log_context import LOG_CONTEXT, LogContext
-from streamline._core.time import Clock, TimerHandle, perf_counter
+from streamline._core.time import Clock, TimerHandle
 from streamline._runtime.event_time_watch import EventTimeWatch, LateWatch, held_back
 from streamline._runtime.failing_record import explained, note_record
 from streamline._runtime.fresh_context import in_fresh_context
@@ -261,7 +261,7 @@ class OperatorTask:
     async def _loop(self) -> None:
         gate, operator, output, limit = self.gate, self.operator, self.output, self._limit
         time_slice, name, waiting = self.host.time_slice, self.operator_name, self._waiting
-        check = time_slice.check
+        check, now = time_slice.check, time_slice.now
         on_batch: tuple[Callable[[Batch, Output], Coroutine[Any, Any, None]], ...]
         if isinstance(operator, TwoInputOperator):
             on_batch = (operator.on_batch1, operator.on_batch2)
@@ -285,14 +285,17 @@ class OperatorTask:
                     element = await gate.receive(limit.records)
             if type(element) is Batch:
                 # Looked at before the work: whoever was woken by others may find that they have used the slice up.
-                await check()
+                started = now()
+                if started >= time_slice.deadline:
+                    await check()
+                    started = now()
                 size = len(element.values)
                 self.records_in += size
                 time_slice.holder = name
-                started, waited = perf_counter(), output.waited + output.yielded
-                work = on_batch[min(gate.input, last)](element, output)
+                waited = output.waited + output.yielded
+                work = on_batch[gate.input if gate.input < last else last](element, output)
                 await (in_fresh_context(work) if fresh else work)
-                limit.observe(size, perf_counter() - started - (output.waited + output.yielded - waited))
+                limit.observe(size, now() - started - (output.waited + output.yielded - waited))
                 if maintain is not None:
                     maintain()
                 if not late.over:

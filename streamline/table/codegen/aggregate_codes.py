@@ -56,6 +56,12 @@ class Site:
     def constant(self, value: Any) -> str:
         return self.reader.compiler.constant(value)
 
+    def look(self, value: str, test: str) -> None:
+        """Look at an argument, if nobody has, where the test says that it does not fit its type."""
+        if value in self.guards:
+            with self.writer.block(test):
+                self.writer.line(f"{self.guards[value]}({value})")
+
 
 class Code:
     """Code of one aggregate call. `sparse`: a group may exist in which it has seen no value."""
@@ -66,8 +72,8 @@ class Code:
     skips_null: ClassVar[bool] = True
     #: Sums of integers wrap on the way to an average.
     wraps: bool = True
-    #: What comes of an argument is a sum, which is out of its bounds where the argument is.
-    sums: ClassVar[bool] = False
+    #: Looks by itself whether an argument fits its type, where one that does not would make a difference.
+    looks: bool = False
 
     def __init__(self, call: AggCall, retracting: bool, sparse: bool) -> None:
         self.call = call
@@ -101,7 +107,7 @@ class Code:
 
 
 class Count(Code):
-    sums = True  # the value of an argument does not matter
+    looks = True  # the value of an argument does not matter
 
     def slots(self) -> tuple[Slot, ...]:
         return (Slot("0", int),)
@@ -134,7 +140,7 @@ def _wrap(site: Site, total: str, type_: DataType, value: str = "") -> None:
 class Sum(Code):
     """Sums wrap like the JVM's integers; sums of decimals are exact, NULL above 38 digits."""
 
-    sums = True
+    looks = True  # a sum is out of its bounds where an argument is
 
     @property
     def counted(self) -> bool:
@@ -149,9 +155,7 @@ class Sum(Code):
         return (Slot("None" if self.sparse else zero, type_),)
 
     def first(self, site: Site) -> list[str] | None:
-        value = site.args[0]
-        first = f"{site.guards[value]}({value})" if value in site.guards else value
-        return [first, "1"] if self.counted else [first]
+        return [site.args[0], "1"] if self.counted else [site.args[0]]
 
     def add(self, site: Site) -> None:
         w, total, value = site.writer, site.slots[0], site.args[0]
@@ -277,6 +281,10 @@ class Average(Code):
 class Extreme(Code):
     """MIN and MAX; over updates they count every value."""
 
+    def __init__(self, call: AggCall, retracting: bool, sparse: bool) -> None:
+        super().__init__(call, retracting, sparse)
+        self.looks = not retracting
+
     @property
     def operator(self) -> str:
         return "<" if self.call.name == "MIN" else ">"
@@ -295,8 +303,12 @@ class Extreme(Code):
         if self.retracting:
             w.line(site.call(acc.remember, site.slots[1], value))
         null = f"{best} is None or " if self.sparse or self.retracting else ""
+        low, high = integer_range(self.argument.root) if value in site.guards else (0, 0)
+        far, near = (low, high) if self.call.name == "MIN" else (high, low)
         with w.block(f"if {null}{value} {self.operator} {best}:"):
+            site.look(value, f"if {value} {self.operator} {far}:")
             w.line(f"{best} = {value}")
+        site.look(value, f"elif not {value} {self.operator}= {near}:")
 
     def retract(self, site: Site) -> None:
         w, best, value = site.writer, site.slots[0], site.args[0]

@@ -19,6 +19,7 @@ from streamline.table.codegen.aggregate_documents import DOCUMENTS
 from streamline.table.codegen.rows import LoopReader
 from streamline.table.codegen.state_types import state_type
 from streamline.table.codegen.writer import Writer
+from streamline.table.expr.coercion import integer_range
 from streamline.table.expr.entry import guard_of, without_guards
 from streamline.table.expr.nodes import AggCall, Expr, Literal
 
@@ -163,11 +164,11 @@ class Aggregates:
                         self._arguments[expr] = self._named(w, expr)
 
     def _named(self, w: Writer, expr: Expr) -> str:
-        """A local for an argument; one that is only summed up is looked at where the sum is out of its bounds."""
+        """A local for an argument. Where all that use it look at it by themselves, it is not looked at for each row."""
         source = self._reader.value(expr)
         guard = guard_of(source)
         if guard is None or not all(
-            c.sums and not c.sparse and d is None
+            c.looks and not c.sparse and d is None
             for c, d in zip(self._codes, self._distinct)
             if expr in c.call.args or expr is c.call.filter
         ):
@@ -208,9 +209,10 @@ class Aggregates:
 
     def first(self, w: Writer) -> None:
         """The slots after the first row of a group."""
-        for name in dict.fromkeys(self._arguments.values()):
+        for expr, name in self._arguments.items():
             if name in self._guards:  # added to another number None fails by itself
-                with w.block(f"if {name} is None:"):
+                low, high = integer_range(expr.type.root)
+                with w.block(f"if {name} is None or not {low} <= {name} <= {high}:"):
                     w.line(f"{self._guards[name]}({name})")
         for i, code in enumerate(self._codes):
             plain = not code.sparse and self._distinct[i] is None
