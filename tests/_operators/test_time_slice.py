@@ -20,7 +20,7 @@ from streamline import RuntimeExecutionMode, StreamExecutionEnvironment, Waterma
 from streamline._core.elements import Barrier, Batch
 from streamline._operators.window.incremental import reducing
 from streamline._operators.window.sessions import SessionWindows
-from streamline._runtime import attempt, task
+from streamline._runtime import attempt
 from streamline._runtime.slice import TimeSlice
 from streamline.abc import PAUSE_EVERY
 from streamline.functions import AggregateFunction, KeyedProcessFunction, ProcessWindowFunction
@@ -63,7 +63,6 @@ class Lines:
 def lines(monkeypatch: pytest.MonkeyPatch) -> Iterator[Lines]:
     counter, before = Lines(), sys.gettrace()
     monkeypatch.setattr(attempt, "TimeSlice", lambda milliseconds: TimeSlice(milliseconds, counter))
-    monkeypatch.setattr(task, "perf_counter", counter)
     sys.settrace(counter.enter)
     try:
         yield counter
