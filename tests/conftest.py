@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import itertools
 import os
+import warnings
 from importlib.metadata import distributions, entry_points
 
 import pytest
@@ -20,6 +23,18 @@ settings.register_profile("prove", max_examples=2000, deadline=None, print_blob=
 
 PROFILE = os.environ.get("STREAMLINE_PROFILE", "sample")
 settings.load_profile(PROFILE)
+
+
+_FINISHED = itertools.count(1)
+
+
+def pytest_runtest_logfinish() -> None:
+    """What tests have loaded is there to stay: the collections behind later tests need not look at it."""
+    if next(_FINISHED) % 100 == 0:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            gc.collect()
+        gc.freeze()
 
 
 def pytest_report_header() -> list[str]:
