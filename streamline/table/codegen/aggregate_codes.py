@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, ClassVar, Final
@@ -41,7 +41,7 @@ class Slot:
 class Site:
     """Where an aggregate's code is written: the reader and writer of the loop, its slots, sources of its arguments.
 
-    `guards`: functions that look whether an argument fits its type, for those that were not looked at yet.
+    `guards`: what looks whether an argument fits its type, where nobody has; `summed`: those that are summed up too.
     """
 
     reader: LoopReader
@@ -49,6 +49,7 @@ class Site:
     slots: Sequence[str]
     args: Sequence[str]
     guards: Mapping[str, str] = field(default_factory=dict)
+    summed: Collection[str] = ()
 
     def call(self, function: Callable[..., Any], *arguments: str) -> str:
         return self.reader.compiler.call(function, *arguments)
@@ -308,7 +309,8 @@ class Extreme(Code):
         with w.block(f"if {null}{value} {self.operator} {best}:"):
             site.look(value, f"if {value} {self.operator} {far}:")
             w.line(f"{best} = {value}")
-        site.look(value, f"elif not {value} {self.operator}= {near}:")
+        if value not in site.summed:  # a sum is out of its bounds then, or none of the results is wrong
+            site.look(value, f"elif not {value} {self.operator}= {near}:")
 
     def retract(self, site: Site) -> None:
         w, best, value = site.writer, site.slots[0], site.args[0]

@@ -14,7 +14,7 @@ from streamline._core.types import DataType
 from streamline._operators.aggregate import accumulators as acc
 from streamline._operators.state_types import dict_of, tuple_of
 from streamline.errors import TableException
-from streamline.table.codegen.aggregate_codes import CODES, Code, Site, Slot, Udaf
+from streamline.table.codegen.aggregate_codes import CODES, Code, Site, Slot, Sum, Udaf
 from streamline.table.codegen.aggregate_documents import DOCUMENTS
 from streamline.table.codegen.rows import LoopReader
 from streamline.table.codegen.state_types import state_type
@@ -119,6 +119,8 @@ class Aggregates:
         self._arguments: dict[Expr, str] = {}
         #: Arguments that were not looked at yet, and what looks at them.
         self._guards: dict[str, str] = {}
+        #: Those of them that are summed up.
+        self._summed: set[str] = set()
         self.retracting = retracting
 
     @property
@@ -167,14 +169,13 @@ class Aggregates:
         """A local for an argument. Where all that use it look at it by themselves, it is not looked at for each row."""
         source = self._reader.value(expr)
         guard = guard_of(source)
-        if guard is None or not all(
-            c.looks and not c.sparse and d is None
-            for c, d in zip(self._codes, self._distinct)
-            if expr in c.call.args or expr is c.call.filter
-        ):
+        users = [(c, d) for c, d in zip(self._codes, self._distinct) if expr in c.call.args or expr is c.call.filter]
+        if guard is None or not all(c.looks and not c.sparse and d is None for c, d in users):
             return w.named(source)
         name = w.named(without_guards(source))
         self._guards[name] = guard
+        if any(isinstance(c, Sum) for c, _ in users):
+            self._summed.add(name)
         return name
 
     def rebind(self, w: Writer) -> None:
@@ -281,7 +282,7 @@ class Aggregates:
 
     def _site(self, code: Code, w: Writer, names: Sequence[str]) -> Site:
         args = [self._arguments.get(a, "") for a in code.call.args]
-        return Site(self._reader, w, names, args, self._guards)
+        return Site(self._reader, w, names, args, self._guards, self._summed)
 
     def _update(self, w: Writer, i: int, retract: bool) -> None:
         code, distinct, names = self._codes[i], self._distinct[i], self._names[i]
